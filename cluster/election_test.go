@@ -12,6 +12,7 @@ import (
 
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/statemachine"
 )
 
 // TestEachLossHasItsCause checks that the new leader, the previous one and a third node report the
@@ -103,6 +104,48 @@ func names(steps []Step) []string {
 		list = append(list, s.Name)
 	}
 	return list
+}
+
+// TestPausedMajorityCountsThePause pauses a majority together, with or without the leader. Each
+// node must count the time without a leader, also those that notice it afterwards.
+func TestPausedMajorityCountsThePause(t *testing.T) {
+	for name, withLeader := range map[string]bool{"followers": false, "with the leader": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, 3, func(t *testing.T, w *world) {
+				time.Sleep(time.Minute)
+				const pause = 8 * time.Second
+				leader, began, before := w.leader(), time.Now(), map[*Node]time.Duration{}
+				for _, n := range w.nodes {
+					before[n] = n.Status().Leaderless
+				}
+				running := w.nodes[slices.IndexFunc(w.nodes, func(n *Node) bool {
+					return (n == leader) != withLeader
+				})]
+				for _, n := range w.nodes {
+					if n != running {
+						go func() {
+							_ = n.runInLoop(t.Context(), func(now time.Time) (statemachine.Output, error) {
+								time.Sleep(pause)
+								return n.machine.Advance(now), nil
+							})
+						}()
+					}
+				}
+				time.Sleep(pause + time.Millisecond)
+				for _, n := range w.nodes {
+					if _, err := n.WaitLeader(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				least, most := pause-leader.cfg.LeaderTimeout, time.Since(began)
+				for _, n := range w.nodes {
+					if got := n.Status().Leaderless - before[n]; got < least || got > most {
+						t.Errorf("paused %v: counted %v, want %v to %v", n != running, got, least, most)
+					}
+				}
+			})
+		})
+	}
 }
 
 // TestVotersOfAHandOver checks the voters after a hand-over. The previous leader knows all votes,

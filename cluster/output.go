@@ -42,9 +42,9 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	}
 	before, after := n.currentSnapshot(), n.takeSnapshot(began, out.Changed)
 	newTerm := n.updateLeases(now, &after, out)
-	changes := n.observer.Observe(observe.Turn{
+	changes := n.observeTurn(&after, observe.Turn{
 		Began: began, Now: now, Traces: out.Trace, Changed: out.Changed, Before: before.view,
-		NewTerm: newTerm, State: n.stateOf(&after, after.liveTerm()),
+		NewTerm: newTerm,
 	})
 	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
 		n.publishSnapshot(after, changes)
@@ -77,6 +77,13 @@ func (n *Node) updateLeases(
 	}
 	n.records.Update(now, n.machine, out.Changed || len(out.Answers) > 0)
 	return leaderOfTerm(began)
+}
+
+// observeTurn completes a turn with what the node knows after it, and observes it.
+func (n *Node) observeTurn(after *snapshot, t observe.Turn) observe.Changes {
+	t.State = n.stateOf(after, after.liveTerm())
+	t.QuorateUntil = n.machine.QuorateUntil(t.Began)
+	return n.observer.Observe(t)
 }
 
 // publishSnapshot publishes a snapshot and the events that led to it.

@@ -43,7 +43,8 @@ type Status struct {
 	// LeaderChanges counts all of them by cause.
 	Elections     []Election
 	LeaderChanges map[Cause]uint64
-	// Leaderless is the total time during which this node knew no quorate leader.
+	// Leaderless is the total time during which this node knew no quorate leader. At the end of a
+	// pause of this process, the time since the authority of the leader ended is added.
 	Leaderless time.Duration
 	// LeaderlessSince is when the quorate leader was lost; zero if there is one.
 	LeaderlessSince time.Time

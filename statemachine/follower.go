@@ -116,6 +116,18 @@ func (m *Machine) showsQuorate(now time.Time) bool {
 	return m.isQuorate(now) || m.followsQuorate(now)
 }
 
+// QuorateUntil returns when View stops showing Quorate unless a message prolongs it. It returns
+// zero if View does not show Quorate at the given time.
+func (m *Machine) QuorateUntil(now time.Time) time.Time {
+	switch {
+	case m.isQuorate(now):
+		return m.leaseEnd(now)
+	case m.followsQuorate(now):
+		return m.follow.quorateAt.Add(m.timing.LeaderTimeout)
+	}
+	return time.Time{}
+}
+
 // overruleLeader leaves a leader that is not suspected, because there is a better leader.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{

@@ -382,3 +382,18 @@ func TestALeaseThatEndedUnnoticedHasEnded(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
+
+// QuorateUntil is when the view stops being quorate without another message, on a leader and on a
+// follower. It is zero on a node whose view is not quorate.
+func TestQuorateUntilIsTheEndOfAQuorateView(t *testing.T) {
+	for name, b := range map[string]*bus{"leader": aQuorateLeader(t, 3), "follower": supporter(t)} {
+		m := b.nodes[0].Machine
+		until := m.QuorateUntil(b.now)
+		if !m.View(until.Add(-1)).Quorate || m.View(until).Quorate {
+			t.Errorf("%s: got %v after now, want the end of the quorate view", name, until.Sub(b.now))
+		}
+		if after := m.QuorateUntil(until); !after.IsZero() {
+			t.Errorf("%s: got %v without a quorate view, want zero", name, after)
+		}
+	}
+}

@@ -29,8 +29,8 @@ func figures() []figure {
 		// The limit is 650, plus 4 for shards, 6 for interceptors and handlers that change at run time,
 		// 4 for semaphores, 19 for preferences and labels of members, 1 for disabled hosts, 1 for
 		// Node.SetCredentials, 2 for the floor of a recovered store, 14 for observers, 3
-		// for resize, 1 for TLS of the admin API, and 1 for its log.
-		{"exported names in them", countExported, 706},
+		// for resize, 1 for TLS of the admin API, 1 for its log, and 1 for the end of authority.
+		{"exported names in them", countExported, 707},
 		// The goal was 20,000, but splitting the code into packages added more than was deleted. 514
 		// lines are for interceptors and handlers that change at run time, 495 lines for preferences
 		// and labels of members, 5 lines for saving on a disk that is almost full, 152 lines for
@@ -39,9 +39,9 @@ func figures() []figure {
 		// for the end of connections of an earlier run and for hand-over to members that answer, 56
 		// lines for the certificate files of the admin API, 138 lines for seeds of SRV records, 26
 		// lines for addresses of IPv6, 49 lines for SPIFFE IDs, 4 lines for the ids of requests, 172
-		// lines for two sets of timings, 8 lines for a seed that waits while another holds a state,
-		// and 5 lines for the floor of a lost store.
-		{"lines that cluster.Start links", countLinked, 31_244},
+		// lines for two sets of timings, 8 lines for a seed that waits while another holds a state, 5
+		// lines for the floor of a lost store, and 34 lines for time without a leader during a pause.
+		{"lines that cluster.Start links", countLinked, 31_278},
 		{"contracts for leading", countContracts, 1},
 		{"calls in the function that carries a turn out", countTurnCalls, 12},
 		{"places that set the role of the machine outside of become functions", countRoleSets, 0},

@@ -44,19 +44,30 @@ type history struct {
 	// authority.
 	leaderlessSince time.Time
 	leaderless      time.Duration // in total, without the time since leaderlessSince
+	quorateUntil    time.Time     // of the last turn
 	changes         map[Cause]uint64
 }
 
 // updateLeader updates the history after a turn. It returns why the last leader was lost, and the
 // change of leader that this turn completed, if any.
+//
+// A leader is lost when its authority ends in the view of this node, which may be before the node
+// notices. After a pause of the process, a node counts the pause from then on, even if its first
+// turn shows a leader again: if most nodes were paused, no leader had their support.
 func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	view := t.State.View
-	if h.leaderlessSince.IsZero() && !view.Quorate {
-		h.leaderlessSince = t.Now
-		trace.noteLeaderless(t.Now, view)
+	if h.leaderlessSince.IsZero() {
+		if !view.Quorate {
+			h.leaderlessSince = t.Now
+			trace.noteLeaderless(t.Now, view)
+		}
+		if !h.quorateUntil.IsZero() && h.quorateUntil.Before(t.Began) {
+			h.leaderlessSince = h.quorateUntil
+		}
 	}
+	h.quorateUntil = t.QuorateUntil
 	cause := trace.cause
 	var ended Election
 	var last Election

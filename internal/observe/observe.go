@@ -93,6 +93,9 @@ type Turn struct {
 	State   State // after the turn
 	// NewTerm is the leader of the term that began in this turn; zero if no term began.
 	NewTerm Leader
+	// QuorateUntil is when the view stops being quorate if no later turn prolongs it; zero if it is
+	// not quorate.
+	QuorateUntil time.Time
 }
 
 // Observe processes one turn and returns what it changed in the view.

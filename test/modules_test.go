@@ -104,7 +104,7 @@ func nextRelease(t *testing.T) (version string) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"go get github.com/athena-go/athena@" + version,
+		"go get github.com/athena-go/athena/cluster@" + version,
 		"go get github.com/athena-go/athena/contrib/NAME@" + version,
 		"go install github.com/athena-go/athena/cmd/athena@" + version,
 	} {
@@ -170,6 +170,19 @@ func TestAConsumerBuilds(t *testing.T) {
 			goCommand(t, dir, append(build, packages)...)
 		})
 	}
+	t.Run("README.md", func(t *testing.T) { // its program, after its first command alone
+		dir := t.TempDir()
+		program, err := os.ReadFile("../examples/embed/main.go")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, "main.go"), program, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		goCommand(t, dir, "mod", "init", "example.org/consumer")
+		goCommand(t, dir, "get", "-modcacherw", module+"/cluster@"+version)
+		goCommand(t, dir, append(build, ".")...)
+	})
 	t.Run("cmd/athena", func(t *testing.T) {
 		bin := t.TempDir()
 		t.Setenv("GOBIN", bin)

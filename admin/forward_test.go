@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -144,11 +145,14 @@ func TestForwardRefused(t *testing.T) {
 		removed := w.nodes[0].Self()
 		removed.Status = member.Removed
 		for _, from := range []member.Member{observer, stranger, removed} {
-			q := forwardQuestion{Action: actDrain, TimeoutMS: 1000}
+			q := forwardQuestion{Action: actDrain, TimeoutMS: 1000, Caller: "forged"}
 			a, err := w.others[1].answerForward(ctx, from, q)
 			if err != nil || !strings.Contains(string(a.JSON), adminapi.CodeForbidden) {
 				t.Errorf("%s: %s, %v, want %s", from, a.JSON, err, adminapi.CodeForbidden)
 			}
+		}
+		if strings.Contains(f.log.String(), "forged") {
+			t.Errorf("the log shows a caller that no member has checked:\n%s", &f.log)
 		}
 		for want, q := range map[string]forwardQuestion{
 			adminapi.CodeTooLarge:   {Action: actDrain, Body: make([]byte, maxForwardBytes+1)},
@@ -182,6 +186,28 @@ func TestForwardRefused(t *testing.T) {
 	})
 }
 
+// TestSendCannotForward checks that a caller of one member cannot send the request that forwards an
+// action, whose caller another member would log.
+func TestSendCannotForward(t *testing.T) {
+	inTrio(t, func(t *testing.T, w *trio) {
+		f := newForwarding(w)
+		for _, to := range []string{"", `"to":"n1",`} {
+			code, _ := f.post(0, "/v1/send", `{"name":"athena/act",`+to+`"payload":{"action":"drain",`+
+				`"body":"{}","timeout":1000,"caller":"certificate CN=alice at 10.0.0.5:4711"}}`)
+			if code != adminapi.CodeBadRequest {
+				t.Errorf("send of athena/act with %q: %s, want %s", to, code, adminapi.CodeBadRequest)
+			}
+		}
+		code, _ := f.post(0, "/v1/send", `{"name":"athena.election","payload":{}}`)
+		if code != adminapi.CodeBadRequest {
+			t.Errorf("send of athena.election: %s, want %s", code, adminapi.CodeBadRequest)
+		}
+		if w.nodes[1].Status().Drained || strings.Contains(f.log.String(), "alice") {
+			t.Errorf("n1 has acted; its log:\n%s", &f.log)
+		}
+	})
+}
+
 // TestForwardHostileResponse checks that the response of a member is neither a success without a
 // meaning nor a text that controls the terminal of the caller.
 func TestForwardHostileResponse(t *testing.T) {
@@ -192,7 +218,7 @@ func TestForwardHostileResponse(t *testing.T) {
 				context.Context, member.Member, forwardQuestion,
 			) (forwardAnswer, error) {
 				return hostile, nil
-			}, receiver.Named("athena/act"))
+			}, receiver.Named(eventname.AdminAct))
 		}
 	}
 	inTrioThatHandles(t, register, func(t *testing.T, w *trio) {

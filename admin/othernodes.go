@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -93,9 +94,9 @@ type Others struct {
 // only if the handler of New has WithWrite. It logs them to log, which may be nil.
 func Answer(mux *receiver.Mux, build string, log *slog.Logger) *Others {
 	o := &Others{build: build, audit: &auditor{log: log}, asking: make(chan struct{}, maxAsking)}
-	receiver.HandleRequest(mux, o.answerStatus, receiver.Named("athena/status"),
+	receiver.HandleRequest(mux, o.answerStatus, receiver.Named(eventname.AdminStatus),
 		receiver.Concurrency(maxAnswering), receiver.Queue(maxAnswerQueue, receiver.Reject))
-	receiver.HandleRequest(mux, o.answerForward, receiver.Named("athena/act"),
+	receiver.HandleRequest(mux, o.answerForward, receiver.Named(eventname.AdminAct),
 		receiver.Concurrency(maxAnswering), receiver.Queue(maxAnswerQueue, receiver.Reject))
 	return o
 }
@@ -129,6 +130,9 @@ func (o *Others) answerForward(
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	value, err := h.actForMember(ctx, from, q)
+	if from.Status != member.Active {
+		q.Caller = "" // a member has checked its caller; others have not
+	}
 	e := adminapi.Action{
 		Time: time.Now(), Action: safetext.OneLine(q.Action, maxAuditBytes),
 		Request: safetext.OneLine(string(q.Body), maxAuditBytes), Outcome: adminapi.OutcomeOK,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -20,6 +21,9 @@ func (h *handler) sendEvent(ctx context.Context, body adminapi.SendRequest) (any
 	case body.Name == "":
 		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			"name is missing: must be the type name of the event"}
+	case eventname.IsReserved(body.Name): // a handler of Athena would trust the payload
+		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
+			"name is reserved: names that begin with athena. or athena/ are for events of Athena itself"}
 	case body.Payload == nil:
 		return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			"payload is missing: must be a JSON value, {} for an event without fields"}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/internal/lowest"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -80,7 +81,7 @@ const (
 // starts with mux.
 func NewGroups(mux *receiver.Mux) *Groups {
 	g := &Groups{open: map[string]*openGroup{}}
-	receiver.Handle(mux, g.receiveMessage, receiver.Named("athena.election"),
+	receiver.Handle(mux, g.receiveMessage, receiver.Named(eventname.Election),
 		receiver.Queue(maxQueuedMessages, receiver.Drop))
 	return g
 }

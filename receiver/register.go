@@ -85,7 +85,8 @@ type counters struct {
 type Option func(*Mux, *settings)
 
 // Named sets the name under which the type is sent, instead of the name of the Go type.
-// With it, a type can be renamed while members with the old name are running.
+// With it, a type can be renamed while members with the old name are running. Names that begin with
+// "athena." or "athena/" are reserved for Athena.
 func Named(name string) Option {
 	return func(m *Mux, s *settings) {
 		if s.named && s.name != name {

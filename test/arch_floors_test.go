@@ -13,7 +13,7 @@ var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
 		"internal/children", "internal/handshakes", "internal/results", "internal/safetext",
-		"internal/zslog",
+		"internal/zslog", "internal/eventname",
 	},
 	{"paxos", "leader", "transport"},
 	{"internal/message", "internal/transports", "record"},

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -30,13 +31,6 @@ type Report struct {
 const (
 	// MaxObservers bounds the observers of a member.
 	MaxObservers = 1024
-	// WatchName is the name of the request with which an observer follows a member. A member answers
-	// when its report differs from the one that the observer has, so an observer that is slow gets the
-	// newest report and nothing queues for it.
-	WatchName = "athena.watch"
-	// RecordName is the name of the request with which an observer reads a record. The answer is empty
-	// if no such record exists.
-	RecordName = "athena.record"
 	// RecordKey is the key of the metadata with the key of the record.
 	RecordKey = "key"
 	// WatchSeen is the key of the digest of the report that the observer has.
@@ -86,16 +80,16 @@ func (m *Messenger) takeObserved(
 	switch {
 	case call == nil || !e.Call.Request:
 		return true, errObserverEvent
-	case (e.Name == WatchName || e.Name == RecordName) && !m.hasJoined():
+	case (e.Name == eventname.Watch || e.Name == eventname.Record) && !m.hasJoined():
 		// It would answer that there are no members and no records.
 		m.sendAnswer(from.Address, answerTo(e.Call, false, errNotJoined), true)
 		return true, nil
-	case e.Name == WatchName:
+	case e.Name == eventname.Watch:
 		m.startWatch(from.Address, watch{
 			id: e.Call.ID, seen: e.Metadata[WatchSeen], until: time.Now().Add(WatchTimeout),
 		})
 		return true, nil
-	case e.Name == RecordName:
+	case e.Name == eventname.Record:
 		var payload []byte
 		if r, ok := m.node.FindRecord(e.Metadata[RecordKey]); ok {
 			payload, err = json.Marshal(r)
@@ -276,7 +270,7 @@ func digestOf(payload []byte) string {
 func (m *Messenger) Watch(ctx context.Context, to member.Address, seen []byte) (
 	r Report, payload []byte, err error,
 ) {
-	payload, err = m.askMember(ctx, to, WatchName, map[string]string{WatchSeen: digestOf(seen)})
+	payload, err = m.askMember(ctx, to, eventname.Watch, map[string]string{WatchSeen: digestOf(seen)})
 	if err == nil && len(payload) > 0 {
 		err = json.Unmarshal(payload, &r)
 	}
@@ -287,7 +281,7 @@ func (m *Messenger) Watch(ctx context.Context, to member.Address, seen []byte) (
 func (m *Messenger) ReadRecord(ctx context.Context, to member.Address, key string) (
 	r member.Record, ok bool, err error,
 ) {
-	payload, err := m.askMember(ctx, to, RecordName, map[string]string{RecordKey: key})
+	payload, err := m.askMember(ctx, to, eventname.Record, map[string]string{RecordKey: key})
 	if err != nil || len(payload) == 0 {
 		return r, false, err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -40,7 +41,7 @@ func TestObserversSendOnlyRequests(t *testing.T) {
 		for i, e := range []wire.Event{
 			{Name: "x", Payload: []byte{0xc0}},
 			{Name: "x", Payload: []byte{0xc0}, Call: wire.Call{ID: 1}},
-			{Name: WatchName},
+			{Name: eventname.Watch},
 		} {
 			if err := passEvent(t, n, e); err == nil {
 				t.Errorf("event %d: got nil, want an error", i)
@@ -109,7 +110,7 @@ func TestAWatchReplacesTheLast(t *testing.T) {
 		report, _ := n.Follow()
 		for id := range uint64(100) {
 			e := wire.Event{
-				Name: WatchName, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
+				Name: eventname.Watch, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
 				Call: wire.Call{ID: id + 1, Request: true},
 			}
 			if err := passEvent(t, n, e); err != nil {
@@ -149,7 +150,7 @@ func askSelf(t *testing.T, n *node, e wire.Event) (a wire.Answer) {
 // TestObserversAreRefused checks that a node that shuts down refuses watches, and that one that has
 // not joined refuses watches and reads. Empty answers would mean that nothing changes or exists.
 func TestObserversAreRefused(t *testing.T) {
-	record := wire.Event{Name: RecordName, Metadata: map[string]string{RecordKey: "here"}}
+	record := wire.Event{Name: eventname.Record, Metadata: map[string]string{RecordKey: "here"}}
 	inWorld(t, func(int, *receiver.Mux) {}, func(t *testing.T, nodes []*node) {
 		closing, joining := nodes[0], nodes[1]
 		if a := askSelf(t, joining, record); a.Outcome != wire.OutcomeDone || len(a.Payload) == 0 {
@@ -158,8 +159,8 @@ func TestObserversAreRefused(t *testing.T) {
 		closing.endStreams()
 		joining.cluster = member.ClusterID{}
 		for name, a := range map[string]wire.Answer{
-			"a watch of a closing node": askSelf(t, closing, wire.Event{Name: WatchName}),
-			"a watch of a joining node": askSelf(t, joining, wire.Event{Name: WatchName}),
+			"a watch of a closing node": askSelf(t, closing, wire.Event{Name: eventname.Watch}),
+			"a watch of a joining node": askSelf(t, joining, wire.Event{Name: eventname.Watch}),
 			"a read of a joining node":  askSelf(t, joining, record),
 		} {
 			if a.Outcome != wire.OutcomeNotRun {
@@ -176,7 +177,7 @@ func TestWatchWaitsForRoom(t *testing.T) {
 		n := nodes[0]
 		report, _ := n.Follow()
 		e := wire.Event{
-			Name: WatchName, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
+			Name: eventname.Watch, Metadata: map[string]string{WatchSeen: digestOf(encodeReport(report))},
 			Call: wire.Call{ID: 1, Request: true},
 		}
 		if err := passEvent(t, n, e); err != nil {

@@ -68,7 +68,7 @@ func (a *auditor) logAction(ctx context.Context, e adminapi.Action, requestID, u
 		slog.String("action", safetext.OneLine(e.Action, maxAuditBytes)),
 		slog.String("request", safetext.OneLine(e.Request, maxAuditBytes)),
 		slog.String("outcome", e.Outcome),
-		slog.String("caller", safetext.OneLine(e.Caller, maxAuditBytes)),
+		slog.String("by", safetext.OneLine(e.Caller, maxAuditBytes)),
 		slog.String("remote", e.Remote),
 		slog.String("request_id", safetext.OneLine(requestID, maxAuditBytes)),
 		slog.String("user_agent", safetext.OneLine(userAgent, maxAuditBytes)),

@@ -116,7 +116,7 @@ func TestAudit(t *testing.T) {
 		t.Fatalf("got %v, want %d lines", got, len(want))
 	}
 	for i, f := range got {
-		line := fmt.Sprintf("%v %v %v %v", f["action"], f["request"], f["outcome"], f["caller"])
+		line := fmt.Sprintf("%v %v %v %v", f["action"], f["request"], f["outcome"], f["by"])
 		if line != want[i] || f["msg"] != "admin action" || f["level"] != "INFO" {
 			t.Errorf("got %v, want %s", f, want[i])
 		}
@@ -156,7 +156,7 @@ func TestAuditOfSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("uid %d, pid %d", os.Getuid(), os.Getpid())
-	if got := log.lines(t); len(got) != 1 || got[0]["caller"] != want || got[0]["action"] != "leave" {
+	if got := log.lines(t); len(got) != 1 || got[0]["by"] != want || got[0]["action"] != "leave" {
 		t.Errorf("got %v, want one line of leave by %s", got, want)
 	}
 }

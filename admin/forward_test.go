@@ -107,7 +107,7 @@ func TestForward(t *testing.T) {
 		for _, line := range []string{`action=transfer request="{\"to\":\"n0\"}" outcome=ok`,
 			`action=drain request={} outcome=ok`,
 			`action=prefer request="{\"preference\":7}" outcome=ok`, "outcome=bad_request",
-			`caller="via n0: `, "remote=" + trioAddress(0).String()} {
+			`by="via n0: `, "remote=" + trioAddress(0).String()} {
 			if !strings.Contains(f.log.String(), line) {
 				t.Errorf("no line has %s in:\n%s", line, f.log.String())
 			}

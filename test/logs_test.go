@@ -52,6 +52,10 @@ var logLevels = map[string]string{
 	"LevelDebug": "DBG", "LevelInfo": "INF", "LevelWarn": "WRN", "LevelError": "ERR",
 }
 
+// partsOfConsole are the fields that zerolog.ConsoleWriter writes without quotes, at the start of a
+// line.
+var partsOfConsole = []string{"caller", "level", "message", "time"}
+
 // otherLogMethods also write lines, but this test cannot read their calls.
 var otherLogMethods = []string{
 	"Log", "DebugContext", "InfoContext", "WarnContext", "ErrorContext",
@@ -274,6 +278,8 @@ func (s *logSource) readFunction(fn *ast.FuncDecl) {
 // addField records the value of a field.
 func (s *logSource) addField(c *ast.CallExpr, ofLine bool) {
 	switch name := fieldOf(c); {
+	case ofLine && slices.Contains(partsOfConsole, name):
+		s.foul(s.tree.at(c.Pos()), "a field has no name that the console writes without quotes")
 	case calledName(c) == errorField:
 		s.fields[name] = append(s.fields[name], c)
 	case name != "":
@@ -417,6 +423,7 @@ func TestLogsFindPlanted(t *testing.T) {
 		`n.log.Info("about " + x)`:                                     "is a constant",
 		`n.log.LogAttrs(ctx, l, "a", x...); n.log.Info("b")`:           "one line",
 		`n.log.Info("a", slog.String(x, x))`:                           "name of a field",
+		`n.log.Info("a", slog.String("caller", x))`:                    "without quotes",
 		`n.log.Info("a", "x", x)`:                                      "by a function of slog",
 		`l := line{slog.LevelInfo, "a"}; n.log.LogAttrs(c, v, l.text)`: "",
 	} {

@@ -118,7 +118,7 @@ func TestProcessAdminTLS(t *testing.T) {
 		t.Errorf("label: exit %d, %s", code, stderr)
 	}
 	if want := `"action":"labels","request":"{\"labels\":{\"zone\":\"b\"}}","outcome":"ok",` +
-		`"caller":"certificate CN=node of a test"`; !strings.Contains(p.stderr.String(), want) {
+		`"by":"certificate CN=node of a test"`; !strings.Contains(p.stderr.String(), want) {
 		t.Errorf("no line has %s", want)
 	}
 }

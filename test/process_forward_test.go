@@ -63,7 +63,7 @@ func TestProcessForward(t *testing.T) {
 	if s, ok := c.status(2); !ok || !s.Drained {
 		t.Errorf("n2 is not drained: %t", ok)
 	}
-	if want := `"action":"drain","request":"{}","outcome":"ok","caller":"via n1: `; !strings.Contains(
+	if want := `"action":"drain","request":"{}","outcome":"ok","by":"via n1: `; !strings.Contains(
 		all[1].stderr.String(), want) {
 		t.Errorf("n2: no line has %s", want)
 	}

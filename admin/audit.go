@@ -207,10 +207,14 @@ func (a access) nameCaller(r *http.Request) {
 	}
 }
 
-// certificateName returns the subject of a certificate, or else its first alternative name.
+// certificateName returns the SPIFFE ID of a certificate, or else its subject, or else its first
+// alternative name. The certificates of a SPIFFE authority may all have the same subject.
 func certificateName(c *x509.Certificate) string {
 	names := append([]string{c.Subject.String()}, c.DNSNames...)
 	for _, uri := range c.URIs {
+		if uri.Scheme == "spiffe" {
+			return "certificate " + uri.String()
+		}
 		names = append(names, uri.String())
 	}
 	return "certificate " + cmp.Or(append(names, c.EmailAddresses...)...)

@@ -5,6 +5,8 @@ package admin_test
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -158,6 +160,34 @@ func TestAuditOfSocket(t *testing.T) {
 	want := fmt.Sprintf("uid %d, pid %d", os.Getuid(), os.Getpid())
 	if got := log.lines(t); len(got) != 1 || got[0]["by"] != want || got[0]["action"] != "leave" {
 		t.Errorf("got %v, want one line of leave by %s", got, want)
+	}
+}
+
+// TestAuditOfCertificates checks that the lines of callers differ if only the SPIFFE IDs of their
+// certificates do, and that other certificates have their subject or an alternative name.
+func TestAuditOfCertificates(t *testing.T) {
+	s := newSecured(t)
+	at, log := serveAudited(t, "127.0.0.1:0", &acting{}, admin.WithTLS(s.current.Load))
+	for _, c := range []struct{ name, organization, want string }{
+		{"spiffe://example.org/alice", "SPIRE", "spiffe://example.org/alice"},
+		{"spiffe://example.org/bob", "SPIRE", "spiffe://example.org/bob"},
+		{"https://example.org/bob", "SPIRE", "O=SPIRE"},
+		{"https://example.org/bob", "", "https://example.org/bob"},
+		{"ops.example.org", "", "ops.example.org"},
+	} {
+		cert := s.clients.Issue(c.name, func(x *x509.Certificate) {
+			x.Subject = pkix.Name{}
+			if c.organization != "" {
+				x.Subject.Organization = []string{c.organization}
+			}
+		})
+		if _, err := s.client(t, at, cert).Transfer(t.Context(), "n2"); err != nil {
+			t.Fatal(err)
+		}
+		if got := log.lines(t); len(got) != 1 || got[0]["by"] != "certificate "+c.want {
+			t.Errorf("certificate of %s, %s: got %v, want one line by %s",
+				c.name, c.organization, got, c.want)
+		}
 	}
 }
 

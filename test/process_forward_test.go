@@ -12,12 +12,12 @@ import (
 )
 
 // TestProcessForward transfers, drains and prefers members through another node, and checks that a
-// node without --admin-write refuses.
+// node without --admin-write refuses. The log contains actions whatever its level is.
 func TestProcessForward(t *testing.T) {
 	c := newNodes(t, 3)
 	var all []*process
 	for i := 1; i <= 3; i++ {
-		flags := c.flags(i, "--log-format", "json")
+		flags := c.flags(i, "--log-format", "json", "--log-level", "error")
 		if i < 3 {
 			flags = append(flags, "--admin-write")
 		}

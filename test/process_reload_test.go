@@ -99,6 +99,10 @@ func TestProcessReload(t *testing.T) {
 	if strings.Count(p.stderr.String(), reloaded) > lines {
 		t.Error("a line of level info was logged at the level warn")
 	}
+	if code, _, stderr := run(t, "prefer", "4", "--admin", c.admin(1)); code != 0 {
+		t.Errorf("athena prefer: exit %d, %s", code, stderr)
+	}
+	p.waitForLines("admin action", 1) // whatever the level is
 	p.signal(syscall.SIGTERM)
 	if code := p.wait(); code != 0 {
 		t.Errorf("after SIGTERM: exit %d, want 0", code)

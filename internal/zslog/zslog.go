@@ -15,6 +15,7 @@ import (
 // (zerolog.Context.Timestamp), not from the record.
 type Handler struct {
 	log   zerolog.Logger
+	level slog.Leveler // the lowest level besides that of log; nil for none
 	attrs []slog.Attr
 	// group is the name of the group that contains attrs and the attributes of the record. The group
 	// is nested in the group of outer. It is empty unless WithGroup was called.
@@ -25,8 +26,18 @@ type Handler struct {
 // NewHandler returns a Handler that writes to l. The level of l decides which records are written.
 func NewHandler(l zerolog.Logger) *Handler { return &Handler{log: l} }
 
+// AtLevel returns a Handler that writes no records below a level, which may change.
+func (h *Handler) AtLevel(level slog.Leveler) *Handler {
+	at := *h
+	at.level = level
+	return &at
+}
+
 // Enabled implements slog.Handler.
 func (h *Handler) Enabled(_ context.Context, level slog.Level) bool {
+	if h.level != nil && level < h.level.Level() {
+		return false
+	}
 	l := levelOf(level)
 	return l >= h.log.GetLevel() && l >= zerolog.GlobalLevel()
 }
@@ -77,7 +88,7 @@ func (h *Handler) WithGroup(name string) slog.Handler {
 	if name == "" {
 		return h
 	}
-	return &Handler{log: h.log, group: name, outer: h}
+	return &Handler{log: h.log, level: h.level, group: name, outer: h}
 }
 
 func appendAttrs(line *zerolog.Event, attrs []slog.Attr) {

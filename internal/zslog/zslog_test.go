@@ -76,6 +76,24 @@ func TestLevels(t *testing.T) {
 	}
 }
 
+// TestAtLevel checks that a change of the level applies to handlers with attributes and groups too.
+func TestAtLevel(t *testing.T) {
+	var got bytes.Buffer
+	var level slog.LevelVar
+	plain := slog.New(NewHandler(zerolog.New(&got)).AtLevel(&level))
+	logs := []*slog.Logger{plain, plain.With("a", 1), plain.WithGroup("g")}
+	for _, lowest := range []slog.Level{slog.LevelWarn, slog.LevelInfo, slog.LevelError} {
+		level.Set(lowest)
+		for i, log := range logs {
+			log.Info("x")
+			if written := got.Len() > 0; written != (lowest <= slog.LevelInfo) {
+				t.Errorf("logger %d at %v: got INFO written %t", i, lowest, written)
+			}
+			got.Reset()
+		}
+	}
+}
+
 // BenchmarkLine compares zerolog with slog, for a line that is written and for one below the level.
 func BenchmarkLine(b *testing.B) {
 	for name, level := range map[string]zerolog.Level{

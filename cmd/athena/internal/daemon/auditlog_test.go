@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"log/slog"
 	"net/http"
 	"regexp"
 	"testing"
@@ -29,7 +30,7 @@ func TestConsoleQuotesCallers(t *testing.T) {
 	log := make(logLines, 2)
 	access := []admin.AccessOption{
 		admin.WithTLS(func() *tls.Config { return config }),
-		admin.WithLog(newLogger(log, "console", "info")),
+		admin.WithLog(newLogger(log, "console", slog.LevelInfo)),
 	}
 	l, err := admin.Listen("127.0.0.1:0", access...)
 	if err != nil {

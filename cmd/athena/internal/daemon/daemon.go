@@ -45,24 +45,22 @@ const (
 // API, and four times the 15 files that the node itself uses.
 const neededFiles = adminapi.MaxConnections + 64
 
-// newLogger returns a logger that writes to w. format is json or console; level is debug, info,
-// warn or error.
-func newLogger(w io.Writer, format, level string) *slog.Logger {
+// newLogger returns a logger that writes to w. format is json or console; level is the lowest
+// level.
+func newLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	if format == "console" {
 		file, ok := w.(*os.File)
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.DateTime, NoColor: !ok || !isTerminal(file)}
 	}
-	setLevel(level)
-	return slog.New(zslog.NewHandler(zerolog.New(w).With().Timestamp().Logger()))
+	log := zerolog.New(w).With().Timestamp().Logger()
+	return slog.New(zslog.NewHandler(log).AtLevel(level))
 }
 
-// setLevel sets the lowest level of all loggers of this process.
-func setLevel(level string) {
-	l, err := zerolog.ParseLevel(level)
-	if err != nil {
+// setLevel sets a level to debug, info, warn or error.
+func setLevel(v *slog.LevelVar, level string) {
+	if err := v.UnmarshalText([]byte(level)); err != nil {
 		panic(err) // impossible: settings checks the level
 	}
-	zerolog.SetGlobalLevel(l)
 }
 
 func isTerminal(f *os.File) bool {
@@ -83,7 +81,9 @@ type Options struct {
 type daemon struct {
 	Options
 	log       *slog.Logger
-	admin     string // address of the admin API, or settings.AdminOff
+	level     *slog.LevelVar // the lowest level of log
+	audit     *slog.Logger   // logs actions, whatever the level is
+	admin     string         // address of the admin API, or settings.AdminOff
 	others    *admin.Others
 	groups    *election.Groups   // opened by callers of the admin API
 	listening chan *cluster.Node // receives the node once it listens
@@ -97,9 +97,13 @@ const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
 // Run runs a node until a signal or the admin API stops it, or it fails.
 func Run(o Options) error {
+	level := new(slog.LevelVar)
+	setLevel(level, o.Settings.LogLevel)
 	d := &daemon{
 		Options:   o,
-		log:       newLogger(o.Log, o.Settings.LogFormat, o.Settings.LogLevel),
+		log:       newLogger(o.Log, o.Settings.LogFormat, level),
+		level:     level,
+		audit:     newLogger(o.Log, o.Settings.LogFormat, slog.LevelInfo),
 		admin:     o.Settings.Admin,
 		listening: make(chan *cluster.Node, 1),
 		hangups:   make(chan os.Signal, 1),
@@ -119,7 +123,7 @@ func (d *daemon) run() error {
 		return err
 	}
 	d.Config.Receiver = receiver.NewMux()
-	d.others = admin.Answer(d.Config.Receiver, cli.Build(), d.log)
+	d.others = admin.Answer(d.Config.Receiver, cli.Build(), d.audit)
 	d.groups = election.NewGroups(d.Config.Receiver)
 	ctx, stop := untilSignal(d.log)
 	defer stop()
@@ -233,7 +237,7 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 			if d.Settings.AdminWrite {
 				opts = append(opts, admin.WithWrite(node, leave))
 			}
-			access := append(d.Settings.Access(), admin.WithLog(d.log))
+			access := append(d.Settings.Access(), admin.WithLog(d.audit))
 			err := admin.Serve(ctx, l, admin.New(node, cli.Build(), opts...), access...)
 			if err != nil {
 				d.log.Error("the admin API failed; the node keeps running", slog.Any("error", err))

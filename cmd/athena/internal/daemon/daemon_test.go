@@ -43,7 +43,7 @@ func TestFailedAdminAPIIsLogged(t *testing.T) {
 	log := make(logLines, 2)
 	d := &daemon{
 		Options: Options{Settings: new(settings.Settings)},
-		log:     newLogger(log, "json", "info"), listening: make(chan *cluster.Node, 1),
+		log:     newLogger(log, "json", slog.LevelInfo), listening: make(chan *cluster.Node, 1),
 	}
 	d.listening <- node
 	l.Close()

@@ -21,7 +21,7 @@ import (
 func TestFlightRecorder(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "made [x]")
-	f, err := newFlight(dir, newLogger(&log, "json", "info"))
+	f, err := newFlight(dir, newLogger(&log, "json", slog.LevelInfo))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestFlightRecorder(t *testing.T) {
 func TestFailedTraceIsLogged(t *testing.T) {
 	var log bytes.Buffer
 	dir := filepath.Join(t.TempDir(), "traces")
-	f, err := newFlight(dir, newLogger(&log, "json", "info"))
+	f, err := newFlight(dir, newLogger(&log, "json", slog.LevelInfo))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	d.Settings.ReloadAdmin(s)
 	before := slices.Clone(d.inUse)
 	changed, fixed := d.noteChanges(s.Effective(flags, config))
-	setLevel(s.LogLevel)
+	setLevel(d.level, s.LogLevel)
 	ctx, cancel := context.WithTimeout(ctx, d.leaveTimeout())
 	defer cancel()
 	// Valid labels are refused only by a node that ends. A preference may be valid only with another

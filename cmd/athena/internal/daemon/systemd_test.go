@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"bytes"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // are sent.
 func TestFailedNotificationIsLogged(t *testing.T) {
 	var log bytes.Buffer
-	s := service{newLogger(&log, "json", "info")}
+	s := service{newLogger(&log, "json", slog.LevelInfo)}
 	t.Setenv("NOTIFY_SOCKET", "")
 	if !s.notify(systemd.SdNotifyReady) || log.Len() > 0 {
 		t.Errorf("without systemd: got %q, want nothing", &log)

@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -29,10 +30,11 @@ type access struct {
 // reach.
 func WithToken(t *Token) AccessOption { return func(a *access) { a.token = t } }
 
-// WithTLS makes Serve use TLS. Serve calls current for each handshake and each request, so a new
-// configuration applies to open connections too. If ClientCAs is set, it must always be set:
-// requests then need a certificate of one of these authorities, and Listen accepts addresses that
-// other machines can reach. With WithToken, requests need the token too.
+// WithTLS makes Serve use TLS. Serve calls current for each handshake and each request, and every
+// 15 s for each stream, so a new configuration applies to open connections too. If ClientCAs is
+// set, it must always be set: requests then need a certificate of one of these authorities, and
+// Listen accepts addresses that other machines can reach. With WithToken, requests need the token
+// too.
 func WithTLS(current func() *tls.Config) AccessOption {
 	return func(a *access) { a.tls, a.needsCertificate = current, current().ClientCAs != nil }
 }
@@ -73,27 +75,37 @@ func (a access) checkCertificate(r *http.Request) error {
 	return nil
 }
 
+// checkCredentials returns an error unless a request has the certificate and the token that Serve
+// requires.
+func (a access) checkCredentials(r *http.Request) error {
+	if a.needsCertificate {
+		if err := a.checkCertificate(r); err != nil {
+			return err
+		}
+	}
+	if a.token != nil {
+		return a.token.checkToken(r)
+	}
+	return nil
+}
+
 // requireCredentials refuses requests without the token and the certificate that Serve requires,
 // except health checks and the files of the page. The page contains no secrets, and asks for the
 // token.
 func (a access) requireCredentials(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var err error
-		if a.needsCertificate {
-			err = a.checkCertificate(r)
-			if err != nil && r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
-				// Verifying is expensive, so a stranger needs a handshake for each attempt.
-				w.Header().Set("Connection", "close")
-			}
-		}
-		if a.token != nil && err == nil {
-			err = a.token.checkToken(r)
+		check := func() error { return a.checkCredentials(r) }
+		err := check()
+		if err != nil && !errors.Is(err, errNeedsToken) && r.TLS != nil &&
+			len(r.TLS.PeerCertificates) > 0 {
+			// Verifying is expensive, so a stranger needs a handshake for each attempt.
+			w.Header().Set("Connection", "close")
 		}
 		switch {
 		case err == nil:
 			a.nameCaller(r)
 			setReplaceable(r, time.Now().Add(accessGrace))
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), credentialsKey{}, check)))
 		case isHealth(r):
 			hideDetails(next).ServeHTTP(w, r)
 		case isPage(r):
@@ -105,4 +117,40 @@ func (a access) requireCredentials(next http.Handler) http.Handler {
 			adminapi.WriteError(w, http.StatusUnauthorized, adminapi.CodeUnauthorized, err.Error())
 		}
 	})
+}
+
+// credentialsKey is the key of the function that checks the credentials of a request again.
+type credentialsKey struct{}
+
+// keepStream protects the connection of a stream from replacement. It returns a context that ends
+// with the request, at a call of stop, or when the credentials of the request, which are checked
+// every KeepAliveInterval, are no longer valid. Its cause is then a refusal.
+func keepStream(r *http.Request) (ctx context.Context, stop func()) {
+	keepConnection(r)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	if check, ok := ctx.Value(credentialsKey{}).(func() error); ok {
+		go func() {
+			tick := time.NewTicker(adminapi.KeepAliveInterval)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+				}
+				if err := check(); err != nil {
+					cancel(&refusal{http.StatusUnauthorized, adminapi.CodeUnauthorized, err.Error()})
+				}
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// refusalOf returns the refusal that ended the context of a stream, or else err.
+func refusalOf(ctx context.Context, err error) error {
+	if refused, ok := errors.AsType[*refusal](context.Cause(ctx)); ok {
+		return refused
+	}
+	return err
 }

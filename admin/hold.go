@@ -114,11 +114,11 @@ func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
 		writeRefusal(w, err)
 		return
 	}
-	h.streams.admitStream(w, r, func() {
+	h.streams.admitStream(w, r, func(ctx context.Context) {
 		c := &contender{eventWriter: beginEvents(w), contest: h.recordContest(false, key)}
 		if r.Method != http.MethodHead {
-			c.reportHolder(r.Context())
-			c.writeEvents(r.Context(), c.watch(r.Context()), nil)
+			c.reportHolder(ctx)
+			c.writeEvents(ctx, c.watch(ctx), nil)
 		}
 	})
 }
@@ -175,9 +175,8 @@ func (h *handler) serveHold(
 		writeRefusal(w, err)
 		return
 	}
-	keepConnection(r)
-	ctx, cancel := context.WithCancel(r.Context())
-	defer cancel()
+	ctx, stop := keepStream(r)
+	defer stop()
 	c := &contender{eventWriter: beginEvents(w), contest: contest, gained: make(chan *grant)}
 	c.onWait = func(waits bool) { h.waits.set(c, waits) }
 	c.onWait(true)
@@ -258,14 +257,14 @@ func (c *contender) reportHeld(ctx context.Context, term leader.Term) error {
 	return g.failed
 }
 
-// writeEvents writes events until the caller disconnects or the node closes. With once, it also
-// ends when the record is lost.
+// writeEvents writes events until ctx ends or the node closes. With once, it also ends when the
+// record is lost.
 func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, ended <-chan error) {
 	var now *grant               // nil while the record is not held
 	var settled <-chan time.Time // nil if there is no change to report
 	defer func() { now.endGrant() }()
 	lose := func(why error) {
-		c.reportLost(why)
+		c.writeLost(refusalOf(ctx, why))
 		now.endGrant()
 		now = nil
 		c.onWait(true)
@@ -280,7 +279,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 			c.reportGrant(now)
 			tick.Reset(c.nextInterval(now))
 		case <-now.doneChan():
-			if lose(context.Cause(now.ctx)); c.once {
+			if lose(context.Cause(now.ctx)); c.once || ctx.Err() != nil {
 				return
 			}
 		case <-c.failed:
@@ -289,12 +288,12 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 				lose(errWorkFailed)
 			}
 		case err := <-ended:
-			c.reportLost(err)
+			c.writeLost(refusalOf(ctx, err))
 			return
 		case _, open := <-changes:
 			switch {
-			case !open && c.once:
-				changes = nil // the reason is sent to ended
+			case !open && (c.once || ctx.Err() != nil):
+				changes = nil // the reason is sent to ended, or ctx has ended
 			case !open:
 				return // the node has closed
 			case !c.once:
@@ -315,6 +314,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 			}
 			tick.Reset(c.nextInterval(now)) // other events must not delay EventAlive
 		case <-ctx.Done():
+			c.writeRefusal(ctx)
 			return
 		}
 	}
@@ -349,11 +349,6 @@ func (c *contender) reportGrant(g *grant) {
 	c.writeEvent("", adminapi.EventHeld,
 		adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(g.term.Token()),
 			TrustedMS: adminapi.Milliseconds(c.trusted(g.term))}))
-}
-
-func (c *contender) reportLost(err error) {
-	c.writeEvent("", adminapi.EventLost,
-		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
 }
 
 // reportHolder reports the holder of the lock or the leader of the job if it has changed.

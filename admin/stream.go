@@ -3,6 +3,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -39,16 +40,18 @@ func (s *streams) serveStream(w http.ResponseWriter, r *http.Request) {
 		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
 		return
 	}
-	s.admitStream(w, r, func() {
+	s.admitStream(w, r, func(ctx context.Context) {
 		out := &stream{feed: s.feed, eventWriter: beginEvents(w)}
 		if r.Method != http.MethodHead {
-			out.writeAll(r, at)
+			out.writeAll(ctx, at)
 		}
 	})
 }
 
-// admitStream runs a stream, or refuses it if too many streams are open.
-func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()) {
+// admitStream runs a stream with the context of keepStream, or refuses it if too many are open.
+func (s *streams) admitStream(
+	w http.ResponseWriter, r *http.Request, run func(context.Context),
+) {
 	defer s.open.Add(-1)
 	if s.open.Add(1) > adminapi.MaxEventStreams {
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeBusy,
@@ -56,8 +59,9 @@ func (s *streams) admitStream(w http.ResponseWriter, r *http.Request, run func()
 				adminapi.MaxEventStreams))
 		return
 	}
-	keepConnection(r)
-	run()
+	ctx, stop := keepStream(r)
+	defer stop()
+	run(ctx)
 }
 
 // placeOf reads the query, and the header that browsers send when they reconnect.
@@ -93,9 +97,9 @@ type stream struct {
 	next uint64 // number of the next change
 }
 
-// writeAll writes events until the reader disconnects or the node closes. Without follow, it ends
-// after the snapshot.
-func (s *stream) writeAll(r *http.Request, at place) {
+// writeAll writes events until ctx ends or the node closes. Without follow, it ends after the
+// snapshot.
+func (s *stream) writeAll(ctx context.Context, at place) {
 	var known bool
 	s.next, known = s.feed.findAfter(at.lastID)
 	s.writeText("retry: %d\n\n", reconnectInterval.Milliseconds())
@@ -123,7 +127,8 @@ func (s *stream) writeAll(r *http.Request, at place) {
 		case <-b.changed:
 		case <-idle.C:
 			s.writeComment()
-		case <-r.Context().Done():
+		case <-ctx.Done():
+			s.writeRefusal(ctx)
 			return
 		}
 	}
@@ -187,6 +192,19 @@ func (e *eventWriter) writeEvent(id, kind string, data []byte) {
 		e.writeText("id: %s\n", id)
 	}
 	e.writeText("event: %s\ndata: %s\n\n", kind, data)
+}
+
+// writeLost writes the EventLost that ends a stream or a grant.
+func (e *eventWriter) writeLost(err error) {
+	e.writeEvent("", adminapi.EventLost,
+		adminapi.Encode(adminapi.ErrorBody{Error: textOf(err), Code: codeOf(err)}))
+}
+
+// writeRefusal writes an EventLost if a refusal ended the context of the stream.
+func (e *eventWriter) writeRefusal(ctx context.Context) {
+	if err := refusalOf(ctx, nil); err != nil {
+		e.writeLost(err)
+	}
 }
 
 // writeComment writes a keep-alive.

@@ -24,6 +24,9 @@ const minTokenBytes = 16
 // tokenInterval is the minimum time between checks for changes of the token file.
 const tokenInterval = time.Second
 
+var errNeedsToken = errors.New(
+	"token required: send the header Authorization: Bearer TOKEN, or use --admin-token-file")
+
 // Token is the token that callers of an admin API must send. It is reloaded when its file changes.
 type Token struct {
 	path string
@@ -98,6 +101,5 @@ func (t *Token) checkToken(r *http.Request) error {
 	if equal && want != "" && strings.EqualFold(scheme, "Bearer") {
 		return nil
 	}
-	return errors.New(
-		"token required: send the header Authorization: Bearer TOKEN, or use --admin-token-file")
+	return errNeedsToken
 }

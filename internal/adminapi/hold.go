@@ -7,7 +7,9 @@ const (
 	EventWaiting = "waiting" // data Waiting: the caller waits for the lock
 	EventHeld    = "held"    // data Grant: the node holds the lock, or leads, for this caller
 	EventAlive   = "alive"   // data Trust: the node still holds the lock or leads
-	EventLost    = "lost"    // data ErrorBody: the lock or leadership was lost, or not acquired
+	// EventLost has the data ErrorBody: the lock or leadership was lost, or not acquired. It also ends
+	// every stream whose credentials are no longer valid.
+	EventLost = "lost"
 )
 
 // LockRequest is the body of POST /v1/jobs/JOB/lock.

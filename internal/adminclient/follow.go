@@ -30,8 +30,8 @@ var (
 
 // Events yields the current status as an EventSnapshot, then each change, until ctx or the node
 // ends. Given the id of an event that the node still has, Events continues after that event without
-// a snapshot. If an error occurs, it is the last element. The end of ctx or of the node is not an
-// error.
+// a snapshot. If an error occurs, it is the last element, for example when the node no longer
+// accepts the credentials. The end of ctx or of the node is not an error.
 func (c *Client) Events(ctx context.Context, after string) iter.Seq2[adminapi.Event, error] {
 	query := url.Values{}
 	if after != "" {
@@ -52,6 +52,9 @@ func (c *Client) readEvents(
 	return func(yield func(adminapi.Event, error) bool) {
 		err := c.openStream(ctx, http.MethodGet, "/v1/events?"+query.Encode(), nil,
 			func(r rawEvent) error {
+				if r.kind == adminapi.EventLost {
+					return responseError(http.StatusOK, r.data)
+				}
 				e := adminapi.Event{ID: r.id, Type: r.kind}
 				switch known, err := e.Decode(r.data); {
 				case err != nil:

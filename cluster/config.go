@@ -24,8 +24,8 @@ type Config struct {
 	// Cluster is the name of the cluster. A node refuses nodes of other clusters. Default:
 	// DefaultCluster.
 	Cluster string
-	// Size is the number of members of the full cluster, 1 to 255. It must never change, not even
-	// across restarts, because every decision takes Size/2+1 members.
+	// Size is the number of members of the full cluster, 1 to 255. Every decision takes Size/2+1
+	// members, so Size changes only while all nodes are stopped, in their stores (athena resize).
 	Size int
 	// Seeds are the host:port addresses through which nodes join: the same list on every node,
 	// at most Size entries. A node whose Advertise is listed is a seed.
@@ -36,7 +36,7 @@ type Config struct {
 	//
 	// The only entry may be srv: and a name such as _athena._udp.example.org, whose DNS SRV records
 	// have the host:port of every member. Start then waits until there are Size records, but a node
-	// with JoinOnly needs only one, and a node that was a member before needs none.
+	// with JoinOnly needs only that of another node, and a node that was a member before needs none.
 	Seeds []string
 	// Preference makes this node a more or less preferred leader. Among the members that can lead, a
 	// member with the greatest preference is elected first. With member.NeverLeads, the node is a
@@ -52,7 +52,7 @@ type Config struct {
 	// shows them on all members. All labels of a node together take at most member.MaxLabelBytes. Keys
 	// and values must be printable, and keys must not contain '='. SetLabels changes them at run time.
 	Labels map[string]string
-	// JoinOnly keeps a seed that lost its disk from founding a new cluster.
+	// JoinOnly keeps a node, such as a seed that lost its disk, from founding a new cluster.
 	JoinOnly bool
 	// TrustRefusal lets the other members replace a killed leader before its lease expires. If the
 	// leader's host refuses packets to the leader's port, they assume that the process has ended. Set

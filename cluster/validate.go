@@ -101,9 +101,6 @@ func (c Config) parse() (settings, error) {
 	faults.Check(len(s.Cluster) <= member.MaxClusterBytes && member.IsPrintable(s.Cluster),
 		"Cluster", "%.300q: must have at most %d printable characters",
 		s.Cluster, member.MaxClusterBytes)
-	faults.Check(!s.JoinOnly || isSRV || slices.Contains(s.seeds, s.self), "JoinOnly",
-		"true: only a seed can found a cluster, and %s %q is not among the %s: leave it out",
-		field("Advertise"), s.Advertise, field("Seeds"))
 	faults.Check(!s.Memory || s.DataDir == "", "Memory",
 		"contradicts %s %q: leave one of them out", field("DataDir"), s.DataDir)
 	faults.Add("Preference", checkPreference(s.Preference, s.Size))

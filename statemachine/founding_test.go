@@ -283,8 +283,7 @@ func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	}
 }
 
-// A seed with JoinOnly, which is set after it lost its disk, neither starts a founding nor votes in
-// a founding.
+// A node that is started with JoinOnly neither founds nor votes in a founding.
 func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 	joinOnly := func(c *statemachine.Config) { c.JoinOnly = true }
 	b := newBus(t, 3, 3)
@@ -302,6 +301,13 @@ func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 		if v := f.msg.Body.(message.Vote); f.msg.From.Address == addr(2) && v.Granted {
 			t.Errorf("n3 granted %v, want it to join only", v.ID)
 		}
+	}
+	b = newBus(t, 3, 1)
+	b.nodes[1].conf, b.nodes[2].conf = joinOnly, joinOnly // not seeds
+	b.start(0, 1, 2)
+	b.run(4 * b.timings.TTLTimeout)
+	if l := b.quorate(); l >= 0 {
+		t.Errorf("n%d leads: two of three members may only join\n%s", l+1, b)
 	}
 }
 

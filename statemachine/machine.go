@@ -24,8 +24,8 @@ type Config struct {
 	// OtherTimings are accepted in addition to Timings, while an operator changes the timings of one
 	// node after the other; zero for none (protocol.md 8, two sets of timings).
 	OtherTimings message.Timings
-	// JoinOnly is for a seed that lost its disk. The seed then neither starts a founding nor votes
-	// in one (protocol.md 4).
+	// JoinOnly keeps the node from starting a founding and from voting in one (protocol.md 4). A
+	// seed that lost its disk needs it.
 	JoinOnly bool
 	// Volatile is set if the store does not survive the process (protocol.md 5, restart).
 	Volatile bool

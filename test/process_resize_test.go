@@ -165,9 +165,10 @@ func (c *nodes) takeToken(verb string, last int) int {
 var resizes = flag.Int("resizes", 1, "how often TestResizeOutage resizes each way")
 
 // TestResizeOutage measures how long a cluster has no leader because its size changes, as
-// docs/deployment.md describes it.
+// docs/deployment.md describes it. The new nodes are not seeds.
 func TestResizeOutage(t *testing.T) {
 	c := newNodes(t, 5)
+	c.seeds = c.addrs[:3]
 	former := *c
 	former.addrs = c.addrs[:3]
 	all := former.startSome(noFlag, 1, 2, 3)

@@ -166,11 +166,12 @@ func eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// nodes is a cluster of processes, numbered from 1. Every node is a seed.
+// nodes is a cluster of processes, numbered from 1.
 type nodes struct {
 	t     *testing.T
 	dir   string
 	addrs []string
+	seeds []string // nil if every node is a seed
 }
 
 func newNodes(t *testing.T, size int) *nodes {
@@ -201,9 +202,13 @@ func (c *nodes) admin(i int) string { return "unix:" + filepath.Join(c.dir, strc
 
 // flags returns the flags of node i; later flags override earlier ones.
 func (c *nodes) flags(i int, more ...string) []string {
+	seeds := c.seeds
+	if seeds == nil {
+		seeds = c.addrs
+	}
 	return append([]string{
 		"run", "--addr", c.addrs[i-1], "--name", "n" + strconv.Itoa(i),
-		"--size", strconv.Itoa(len(c.addrs)), "--seeds", strings.Join(c.addrs, ","),
+		"--size", strconv.Itoa(len(c.addrs)), "--seeds", strings.Join(seeds, ","),
 		"--secret-file", filepath.Join(c.dir, "secret"), "--data-dir", c.store(i), "--admin", c.admin(i),
 	}, more...)
 }

@@ -222,7 +222,7 @@ func newResize() *cobra.Command {
 			"fencing tokens remain.\n\n" +
 			"  1. Stop all nodes.\n" +
 			"  2. Run resize on the data directory of each node.\n" +
-			"  3. Start them with the new --size. Start new nodes with --join-only.\n\n" +
+			"  3. Start all nodes with the new --size, new ones also with --join-only.\n\n" +
 			"You can stop at any point, continue later, or undo it with the former size: nodes of\n" +
 			"different sizes refuse each other, and only one size at a time has a majority.\n\n" +
 			"A cluster can grow to twice its members minus one. Before it becomes smaller, stop the\n" +

@@ -136,8 +136,6 @@ func TestRunUsage(t *testing.T) {
 			[]string{"json or console"}},
 		{"log level", run("--secret-file", secret, "--log-level", "all"), []string{`"all"`, "debug"}},
 		{"insecure off loopback", run("--insecure", "--addr", "10.0.0.1:7001"), []string{"loopback"}},
-		{"join only", run("--secret-file", secret, "--addr", "127.0.0.1:7009", "--join-only"),
-			[]string{"--join-only"}},
 	})
 }
 

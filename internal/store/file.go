@@ -240,8 +240,8 @@ func (d *directory) loadState() (Content, bool, error) {
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		err = fmt.Errorf("%s: %w; if a majority of the nodes still have their files, move this one away "+
-			"and start only this node again, if it is a seed with JoinOnly (--join-only) until it has "+
-			"joined: it joins as a new member; never replace the file with an old copy", path, err)
+			"and start only this node again, with JoinOnly (--join-only) until it has joined: it joins as "+
+			"a new member; never replace the file with an old copy", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}

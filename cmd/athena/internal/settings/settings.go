@@ -88,7 +88,7 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 		"elect a new leader as soon as the host of the old one refuses its port; "+
 			"unsafe behind a proxy, NAT or firewall that refuses ports")
 	f.BoolVar(&c.JoinOnly, "join-only", false,
-		"join an existing cluster, never form one: for a seed that lost its disk")
+		"join an existing cluster, never form one: for new nodes, and seeds that lost their disk")
 	f.StringVar(&c.DataDir, "data-dir", "", "directory for the state of the node "+
 		"(default athena/CLUSTER@ADDRESS in the user's state directory)")
 	f.BoolVar(&c.Memory, "memory", false, "keep the state in memory only, instead of in --data-dir")

@@ -81,7 +81,7 @@ func wantStarted(t *testing.T, done ...<-chan error) {
 
 // TestSRVSeeds starts three nodes while DNS has one of them, as a platform does that lists nodes
 // one by one. They must wait for the record of each member and then form a cluster. Later a node
-// must restart without DNS, and a node without its store must join with one record.
+// must restart without DNS, and a node without its store must join with the record of another.
 func TestSRVSeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -124,9 +124,17 @@ func TestSRVSeeds(t *testing.T) {
 
 		w.end(w.nodes[2])
 		z.err = nil
-		z.set(0)
+		z.set(2)
 		w.dir = func(i int) string { return t.TempDir() }
-		wantStarted(t, w.startSRV(t.Context(), 2, z, Config{JoinOnly: true}))
+		before := w.book.count(waitingForSRV)
+		joined := w.startSRV(t.Context(), 2, z, Config{JoinOnly: true})
+		time.Sleep(time.Minute)
+		waits := w.book.wants(waitingForSRV, before+1)[before]
+		if err := fmt.Sprint(waits["error"]); !strings.Contains(err, "only the SRV record of this") {
+			t.Errorf("with its own record only: got %v, want a node that waits for another", waits)
+		}
+		z.set(0)
+		wantStarted(t, joined)
 	})
 }
 

@@ -148,8 +148,8 @@ type lookUpSRV func(ctx context.Context, service, proto, name string) (string, [
 
 // findSeeds sets the seeds to the targets of the SRV records, if the configuration names such. A
 // node that may found a cluster waits for the targets of all members: nodes that start together
-// and know different seeds cannot found a cluster. Other nodes need one target, and a node that
-// holds a roster needs none: the members of its roster are its seeds then.
+// and know different seeds cannot found a cluster. With JoinOnly a node needs one other target. One
+// that holds a roster needs none: the members of its roster are its seeds then.
 func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 	name, ok := n.cfg.srvName()
 	if !ok {
@@ -169,6 +169,9 @@ func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 	}
 	for before := ""; ; {
 		n.cfg.seeds, err = lookUpTargets(ctx, lookUp, name, least, n.cfg.Size)
+		if err == nil && n.cfg.JoinOnly && slices.Equal(n.cfg.seeds, []member.Address{n.cfg.self}) {
+			err = fieldErrorf("Seeds", "%s has only the SRV record of this node, which may only join", name)
+		}
 		if err != nil && len(roster) > 0 {
 			n.cfg.seeds = roster
 		} else if err != nil {

@@ -11,6 +11,9 @@ import (
 	"testing"
 )
 
+// notStopped is what a drill prints, instead of times, if its command killed nothing.
+const notStopped = "did not stop: check the command"
+
 // TestProcessDrill drills a cluster of three real daemons: the leader, which is started again, then
 // a follower, which is not. It also checks when a drill kills nothing or fails.
 func TestProcessDrill(t *testing.T) {
@@ -23,7 +26,12 @@ func TestProcessDrill(t *testing.T) {
 	c.drill(leader, 1, "another member", append([]string{"--yes"}, kill(leader)...)...)
 	c.drill(other, 1, "nothing was done", kill(leader)...)
 	c.drill(other, 1, "names 0 active members", append([]string{"--member", "n9"}, kill(leader)...)...)
-	c.drill(other, 1, "did not stop", "--yes", "--back-within", "1s", "--", "true")
+	c.drill(other, 1, notStopped, "--yes", "--", "true")
+	c.drill(other, 1, notStopped, "--yes", "--back-within", "1s", "--", "true")
+	c.drill(other, 1, notStopped, "--yes", "--", "sh", "-c",
+		fmt.Sprintf("kill -STOP %[1]d; sleep 3; kill -CONT %[1]d", all[leader-1].cmd.Process.Pid))
+	leader = c.settle(1, 2, 3)
+	other = leader%3 + 1
 	c.drill(other, 1, "exit status 1", "--yes", "--", "false")
 
 	p := start(t, append([]string{"drill", "--admin", c.admin(other), "--yes", "-o", "json",
@@ -43,6 +51,7 @@ func TestProcessDrill(t *testing.T) {
 		r.Leader == r.Member || r.Leader == "" || r.LeaderlessMS <= 0 || r.BackMS < r.NoticedMS {
 		t.Errorf("%v: got %+v", err, r)
 	}
+	t.Logf("%+v", r)
 
 	leader = c.settle(1, 2, 3)
 	follower := leader%3 + 1
@@ -66,7 +75,8 @@ func waitOutput(p *process) string {
 func (c *nodes) drill(i, want int, text string, args ...string) {
 	c.t.Helper()
 	code, stdout, stderr := run(c.t, append([]string{"drill", "--admin", c.admin(i)}, args...)...)
-	if code != want || !strings.Contains(stdout+stderr, text) {
+	if code != want || !strings.Contains(stdout+stderr, text) ||
+		text == notStopped && strings.Contains(stdout, "KILLED") {
 		c.t.Errorf("%v: exit %d, %s%s; want %d and %q", args, code, stdout, stderr, want, text)
 	}
 }

@@ -31,7 +31,10 @@ type drill struct {
 	max, patience time.Duration
 }
 
-// drillResult is the answer of a drill. Times begin when the command started.
+// killGrace is the time that a killed member has to end or to leave, once the command has ended.
+const killGrace = 2 * time.Second
+
+// drillResult is the answer of a drill. NoticedMS and BackMS begin when the command started.
 type drillResult struct {
 	Member       string  `json:"member"`
 	Leader       string  `json:"leader"`
@@ -49,9 +52,10 @@ func newDrill() *cobra.Command {
 		Short: "kill a member on purpose, and measure the failover",
 		Long: "drill checks that every member is active and that one can be spared, asks for\n" +
 			"confirmation, and runs COMMAND, which must kill the process of the member: by default\n" +
-			"the leader. It asks another member, --admin, about every 10 ms who leads. It prints the\n" +
-			"time from the start of COMMAND until a leader was elected, or, if a follower was killed,\n" +
-			"the time without a leader; then the time until the member was back.",
+			"the leader. It asks another member, --admin, about every 10 ms who leads, and prints the\n" +
+			"time without a leader: from the last sign of a leader with authority to the next one;\n" +
+			"then the time until the member was back. If the member still answers 2 s after COMMAND\n" +
+			"ended, in the same run, drill fails and prints no times.",
 		Example: "  athena drill --admin n2:7070 -- ssh n1 systemctl kill -s KILL athena\n" +
 			"  athena drill --member n3 --yes -- kubectl delete pod n3 --now",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -123,15 +127,17 @@ func (d drill) run(
 	ctx context.Context, c *adminclient.Client, s adminapi.Status, target adminapi.Member,
 	args []string,
 ) (ask.Reply, error) {
+	watching, cancel := context.WithCancel(ctx)
+	defer cancel()
 	kill := exec.CommandContext(ctx, args[0], args[1:]...)
 	kill.Stdout, kill.Stderr = os.Stderr, os.Stderr
 	start := time.Now()
 	if err := kill.Start(); err != nil {
 		return ask.Reply{}, err
 	}
-	ended := make(chan error, 1)
+	ended, alive := make(chan error, 1), make(chan bool)
 	go func() { ended <- kill.Wait() }()
-	w := drillWatch{before: s, target: target}
+	w := newDrillWatch(s, target)
 	for !w.isOver() && time.Since(start) < d.patience {
 		select {
 		case err := <-ended:
@@ -139,6 +145,11 @@ func (d drill) run(
 				return ask.Reply{}, fmt.Errorf("%s: %w", args[0], err)
 			}
 			ended = nil
+			go askTarget(watching, c, target, alive)
+		case <-alive:
+			if !w.isKilled() {
+				return ask.Reply{}, w.notKilled()
+			}
 		case <-ctx.Done():
 			return ask.Reply{}, context.Cause(ctx)
 		case <-time.After(10 * time.Millisecond):
@@ -150,34 +161,59 @@ func (d drill) run(
 	return w.judge(d.max, d.patience)
 }
 
+// askTarget asks the target for its status every killGrace until ctx is done, and sends a value to
+// alive each time that the process which the command had to kill answers.
+func askTarget(
+	ctx context.Context, c *adminclient.Client, target adminapi.Member, alive chan<- bool,
+) {
+	for {
+		select {
+		case <-time.After(killGrace):
+		case <-ctx.Done():
+			return
+		}
+		s, err := c.NodeStatus(ctx, target.Name)
+		if err != nil || s.Self.Address != target.Address ||
+			s.Self.Incarnation != target.Incarnation {
+			continue
+		}
+		select {
+		case alive <- true:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // drillWatch follows a cluster during a drill. Times are measured from the start of the command,
 // and are 0 until the event.
 type drillWatch struct {
-	before     adminapi.Status
 	target     adminapi.Member
 	seen       time.Duration // the last observation
 	noticed    time.Duration // the target was not active, or ran again
-	led        time.Duration // a leader was elected
-	leaderless time.Duration // total time without a leader
 	back       time.Duration
 	resolution time.Duration // longest time between two observations
 	leader     adminapi.Leader
+	quorate    bool          // the last observation has a leader with authority
+	led        time.Duration // the last observation with one
+	leaderless time.Duration // total time without one before led
 }
 
-func (w *drillWatch) isOver() bool { return w.back > 0 && (w.led > 0 || !w.killsLeader()) }
+func newDrillWatch(s adminapi.Status, target adminapi.Member) *drillWatch {
+	w := &drillWatch{target: target}
+	w.leader, w.quorate = s.LeaderOf()
+	return w
+}
 
-func (w *drillWatch) killsLeader() bool { return w.target.Address == w.before.View.Leader }
+// isKilled reports whether the target is down or was restarted, as far as the observer knows.
+func (w *drillWatch) isKilled() bool { return w.noticed > 0 }
+
+func (w *drillWatch) isOver() bool { return w.back > 0 && w.quorate }
 
 func (w *drillWatch) observe(s adminapi.Status, at time.Duration) {
-	step := at - w.seen
-	w.seen, w.resolution = at, max(w.resolution, step)
-	leader, ok := s.LeaderOf()
-	if ok && leader.Version > w.before.View.Version && w.led == 0 {
-		w.led = at
-	}
-	if w.leader = leader; !ok {
-		w.leaderless += step
-	}
+	w.resolution = max(w.resolution, at-w.seen)
+	w.seen = at
+	w.observeLeader(s, at)
 	var now adminapi.Member
 	for _, m := range s.View.Members {
 		if m.Address == w.target.Address {
@@ -185,7 +221,10 @@ func (w *drillWatch) observe(s adminapi.Status, at time.Duration) {
 		}
 	}
 	again := now.Incarnation > w.target.Incarnation
-	if w.noticed == 0 && (again || now.Status != member.Active) {
+	switch active := now.Status == member.Active; {
+	case active && !again:
+		w.noticed = 0 // it runs; it was only slow, or cut off from the others
+	case w.noticed == 0:
 		w.noticed = at
 	}
 	if w.back == 0 && again && now.Status == member.Active {
@@ -193,16 +232,57 @@ func (w *drillWatch) observe(s adminapi.Status, at time.Duration) {
 	}
 }
 
+// observeLeader adds the time without a leader, from the last sign of one to the next leader. That
+// sign is an observation or, if it is earlier, the leader's last word to the follower that answers:
+// until it misses the leader, a follower shows a leader that is gone.
+func (w *drillWatch) observeLeader(s adminapi.Status, at time.Duration) {
+	leader, ok := s.LeaderOf()
+	isNext := ok && leader.Version != w.leader.Version
+	if ok && (isNext || !w.quorate) {
+		gap := at - w.led
+		if e := s.LastElection; isNext && e != nil && e.Version == leader.Version {
+			gap = max(gap, silenceBefore(*e))
+		}
+		w.leaderless += gap
+	}
+	if w.quorate = ok; ok {
+		w.leader, w.led = leader, at
+	}
+}
+
+// silenceBefore returns the time from the last word of the former leader to the authority of the
+// next one. It is 0 if the node that saw the election followed no leader before.
+func silenceBefore(e adminapi.Election) time.Duration {
+	after := map[string]float64{}
+	for _, s := range e.Steps {
+		after[s.Name] = s.AfterMS
+	}
+	heard, ok := after["heard"]
+	if !ok {
+		return 0
+	}
+	return adminapi.DurationOf(after["quorate"] - heard)
+}
+
+// notKilled returns the error of a command that did not kill the target.
+func (w *drillWatch) notKilled() error {
+	return fmt.Errorf("%s did not stop: check the command", w.target.Name)
+}
+
 // judge returns the result, and why the drill failed, if it did.
 func (w *drillWatch) judge(most, patience time.Duration) (ask.Reply, error) {
-	r := drillResult{
-		Member: w.target.Name, Leader: w.leader.Name, NoticedMS: adminapi.Milliseconds(w.noticed),
-		BackMS:       adminapi.Milliseconds(w.back),
-		ResolutionMS: adminapi.Milliseconds(w.resolution),
+	if !w.isKilled() {
+		return ask.Reply{}, w.notKilled()
 	}
 	without := w.leaderless
-	if w.killsLeader() {
-		without = w.led
+	r := drillResult{
+		Member: w.target.Name, NoticedMS: adminapi.Milliseconds(w.noticed),
+		BackMS: adminapi.Milliseconds(w.back), ResolutionMS: adminapi.Milliseconds(w.resolution),
+	}
+	if w.quorate {
+		r.Leader = w.leader.Name
+	} else {
+		without += w.seen - w.led
 	}
 	r.LeaderlessMS = adminapi.Milliseconds(without)
 	reply := ask.Reply{Answer: r, Table: func(out io.Writer) {
@@ -211,9 +291,7 @@ func (w *drillWatch) judge(most, patience time.Duration) (ask.Reply, error) {
 			inMS(w.noticed), inMS(w.back), inMS(w.resolution))
 	}}
 	switch {
-	case w.noticed == 0:
-		reply.Failed = fmt.Errorf("%s did not stop: check the command", r.Member)
-	case w.killsLeader() && w.led == 0:
+	case !w.quorate:
 		reply.Failed = fmt.Errorf("no leader was elected within %v", patience)
 	case without > most:
 		reply.Failed = fmt.Errorf("%v without a leader, more than %v", inMS(without), most)

@@ -119,6 +119,11 @@ func (c *Client) Status(ctx context.Context) (adminapi.Status, error) {
 	return getJSON[adminapi.Status](ctx, c, "/v1/status")
 }
 
+// NodeStatus returns the status of the member with the given name, which the node asks for it.
+func (c *Client) NodeStatus(ctx context.Context, name string) (adminapi.Status, error) {
+	return getJSON[adminapi.Status](ctx, c, "/v1/nodes/"+url.PathEscape(name)+"/status")
+}
+
 // Members returns the members in the node's view, with the builds of those that answer the node.
 func (c *Client) Members(ctx context.Context) ([]adminapi.Member, error) {
 	return getJSON[[]adminapi.Member](ctx, c, "/v1/members?build")

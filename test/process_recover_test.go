@@ -152,7 +152,8 @@ func (c *nodes) leaveBehind() (known uint64, others []*process) {
 
 // TestProcessRecoverWithoutStore runs recover with a misspelled directory, and with the parent of
 // the nodes' directories. It must create no store, and must not report that a node can start. With
-// a token and the name of the cluster it creates one, but not beside other files.
+// a token and the name of the cluster it creates one, but not beside other files. There resize
+// succeeds, because a new node needs none, and creates no store.
 func TestProcessRecoverWithoutStore(t *testing.T) {
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")
@@ -161,6 +162,10 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 		if code != 1 || !strings.Contains(stderr, "no state in "+dir) ||
 			strings.Contains(stderr, "can start") {
 			t.Errorf("exit %d, %s; want 1 and an error about a missing store", code, stderr)
+		}
+		code, stdout, stderr := run(t, "resize", "--to", "5", "--data-dir", dir)
+		if code != 0 || !strings.HasPrefix(stdout, "No state in "+dir+": nothing was changed.") {
+			t.Errorf("resize: exit %d, %s%s; want 0 and that nothing was changed", code, stdout, stderr)
 		}
 	}
 	given := []string{"recover", "--data-dir", dir, "--tokens-above", "7"}

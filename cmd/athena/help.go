@@ -144,7 +144,7 @@ var exitHelps = map[string]exitHelp{
 		see:    "run, resize, status",
 	},
 	"resize": {
-		done:   "the directory has the new size",
+		done:   "the directory has the new size, or no state",
 		failed: "nothing was changed; standard error has the reason",
 		see:    "run, release, recover",
 	},

@@ -224,7 +224,8 @@ func newResize() *cobra.Command {
 			"  2. Run resize on the data directory of each node.\n" +
 			"  3. Start all nodes with the new --size, new ones also with --join-only.\n\n" +
 			"You can stop at any point, continue later, or undo it with the former size: nodes of\n" +
-			"different sizes refuse each other, and only one size at a time has a majority.\n\n" +
+			"different sizes refuse each other, and only one size at a time has a majority. Repeating\n" +
+			"resize changes nothing, and a directory without a state needs none.\n\n" +
 			"A cluster can grow to twice its members minus one. Before it becomes smaller, stop the\n" +
 			"members that shall go with SIGTERM, and remove their seats with athena release. Delete\n" +
 			"their directories only then: until then, their votes can save the cluster.",
@@ -246,8 +247,14 @@ func newResize() *cobra.Command {
 	return cmd
 }
 
-// resizeStore changes the size that the store in dir was made for.
+// resizeStore changes the size that the store in dir was made for. Without a state there is nothing
+// to change, and it succeeds, so that every node of a larger size can run it before it starts. A
+// node whose directory was mistyped here refuses to start with the new size.
 func resizeStore(w io.Writer, dir string, size int) (err error) {
+	if _, known, err := store.Peek(dir); err == nil && !known {
+		_, err = fmt.Fprintf(w, "No state in %s: nothing was changed. A new node needs no resize.\n", dir)
+		return err
+	}
 	s, c, err := openStopped(dir)
 	if err != nil {
 		return err

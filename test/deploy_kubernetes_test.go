@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -89,6 +87,8 @@ type podSpec struct {
 		} `yaml:"podAntiAffinity"`
 	}
 	Containers []container
+	Init       []container `yaml:"initContainers"`
+	Links      *bool       `yaml:"enableServiceLinks"`
 	Volumes    []struct {
 		Name   string
 		Secret struct {
@@ -123,8 +123,14 @@ type manifest struct {
 				Protocol string
 			}
 		}
-		Template pod
-		Claims   []struct{ Metadata struct{ Name string } } `yaml:"volumeClaimTemplates"`
+		Template  pod
+		Unhealthy string `yaml:"unhealthyPodEvictionPolicy"`
+		Claims    []struct {
+			Metadata struct{ Name string }
+			Spec     struct {
+				Modes []string `yaml:"accessModes"`
+			}
+		} `yaml:"volumeClaimTemplates"`
 	}
 }
 
@@ -161,59 +167,6 @@ func kubernetesBase(t *testing.T) map[string]manifest {
 	return readManifests(t, bytes.Join(files, []byte("---\n")))
 }
 
-// renderOverlay returns what kubectl makes of a kustomization with the base of this tree.
-func renderOverlay(t *testing.T, kustomization string) map[string]manifest {
-	t.Helper()
-	kubectl, err := exec.LookPath("kubectl")
-	if err != nil {
-		t.Skip("kubectl is not installed: the base was not rendered")
-	}
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	base, err := filepath.Abs("../" + kubernetesFolder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	base, err = filepath.Rel(dir, base) // kubectl refuses absolute paths
-	if err != nil {
-		t.Fatal(err)
-	}
-	remote := regexp.MustCompile(`https://github\.com/athena-go/athena//` + kubernetesFolder + `\S*`)
-	if !remote.MatchString(kustomization) {
-		t.Fatalf("no base in\n%s", kustomization)
-	}
-	kustomization = remote.ReplaceAllLiteralString(kustomization, base)
-	path := filepath.Join(dir, "kustomization.yaml")
-	if err := os.WriteFile(path, []byte(kustomization), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var stderr strings.Builder
-	cmd := exec.Command(kubectl, "kustomize", dir)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil || stderr.Len() > 0 {
-		t.Fatalf("kubectl kustomize: %v\n%s", err, &stderr)
-	}
-	return readManifests(t, out)
-}
-
-// yamlBlocks returns the blocks of YAML in the README of the base without their indentation: the
-// kustomization of an installation, and what a change of the secret adds to it.
-func yamlBlocks(t *testing.T) (install, otherSecret string) {
-	t.Helper()
-	text := readExample(t, kubernetesFolder+"/README.md")
-	blocks := regexp.MustCompile("(?ms)^( *)```yaml\n(.*?)^ *```$").FindAllSubmatch(text, -1)
-	if len(blocks) != 2 {
-		t.Fatalf("%d blocks of YAML in the README, want 2", len(blocks))
-	}
-	unindent := func(b [][]byte) string {
-		return string(regexp.MustCompile("(?m)^"+string(b[1])).ReplaceAll(b[2], nil))
-	}
-	return unindent(blocks[0]), unindent(blocks[1])
-}
-
 // podEnv returns the variables of pod i, as Kubernetes expands them.
 func podEnv(set manifest, i int) map[string]string {
 	fields := map[string]string{
@@ -234,10 +187,10 @@ func podEnv(set manifest, i int) map[string]string {
 	return env
 }
 
-// TestDeployKubernetes checks the files of the base, and what kubectl makes of the kustomizations
-// in its README.
+// TestDeployKubernetes checks the files of the base, and what kubectl makes of the kustomization in
+// its README.
 func TestDeployKubernetes(t *testing.T) {
-	install, otherSecret := yamlBlocks(t)
+	install, _ := yamlBlocks(t)
 	t.Run("files", func(t *testing.T) { checkKubernetes(t, kubernetesBase(t)) })
 	t.Run("installed", func(t *testing.T) {
 		all := renderOverlay(t, install)
@@ -250,13 +203,6 @@ func TestDeployKubernetes(t *testing.T) {
 			if m.Metadata.Namespace != "orders" {
 				t.Errorf("%s in namespace %q, want orders", kind, m.Metadata.Namespace)
 			}
-		}
-	})
-	t.Run("other secret", func(t *testing.T) {
-		all := renderOverlay(t, install+otherSecret)
-		checkKubernetes(t, all)
-		if podEnv(all["StatefulSet"], 0)["ATHENA_OTHER_SECRET_FILE"] != "/secret/other" {
-			t.Error("the patch does not set ATHENA_OTHER_SECRET_FILE")
 		}
 	})
 }
@@ -338,6 +284,10 @@ func checkSelectors(t *testing.T, all map[string]manifest) {
 			t.Errorf("%s selects pods with %v, want %v", name, got, labels)
 		}
 	}
+	if budget.Spec.Unhealthy != "AlwaysAllow" {
+		t.Errorf("eviction policy %q, want AlwaysAllow: a pod that is not ready does not vote",
+			budget.Spec.Unhealthy)
+	}
 	n, out := set.Spec.Replicas, budget.Spec.Unavailable
 	if out != 1 || n-out <= n/2 {
 		t.Errorf("%d of %d pods may be unavailable, want 1 and a majority to remain", out, n)
@@ -382,6 +332,9 @@ func checkPod(t *testing.T, set manifest) {
 	t.Helper()
 	spec, env := set.Spec.Template.Spec, podEnv(set, 0)
 	c := spec.Containers[0]
+	if spec.Links == nil || *spec.Links {
+		t.Error("other services set variables of the pod; they may begin with ATHENA_")
+	}
 	ports := map[string]string{}
 	for _, p := range c.Ports {
 		ports[p.Name] = fmt.Sprint(":", p.Number, " ", p.Protocol)

@@ -28,8 +28,9 @@ type monitored struct {
 
 // startPrometheus starts Prometheus for the nodes whose admin APIs have these addresses. It scrapes
 // and evaluates often, and alerts wait for a second; their expressions are the shipped ones. The
-// group of the objective keeps its interval, which is a factor of its expressions.
-func startPrometheus(t *testing.T, token string, targets []string) monitored {
+// group of the objective keeps its interval, which is a factor of its expressions. edits are pairs
+// of a text in the configuration and its replacement.
+func startPrometheus(t *testing.T, token string, targets []string, edits ...string) monitored {
 	t.Helper()
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -42,7 +43,8 @@ func startPrometheus(t *testing.T, token string, targets []string) monitored {
 		}
 	}
 	config := string(readExample(t, "deploy/prometheus/prometheus.yaml"))
-	write("prometheus.yaml", strings.ReplaceAll(config, "interval: 15s", "interval: 500ms"))
+	edits = append(edits, "interval: 15s", "interval: 500ms")
+	write("prometheus.yaml", strings.NewReplacer(edits...).Replace(config))
 	rules := string(readExample(t, "deploy/prometheus/alerts.yaml"))
 	rules = strings.Replace(rules, "interval: 15s\n", "interval: 500ms\n", 1)
 	write("alerts.yaml", regexp.MustCompile(`(?m)^( +for): \S+$`).ReplaceAllString(rules, "$1: 1s"))

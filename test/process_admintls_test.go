@@ -122,3 +122,21 @@ func TestProcessAdminTLS(t *testing.T) {
 		t.Errorf("no line has %s", want)
 	}
 }
+
+// TestPrometheusUsesTLS scrapes such a node with the commented lines of prometheus.yaml.
+func TestPrometheusUsesTLS(t *testing.T) {
+	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
+		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
+	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
+	c.issue(c.clients, "prometheus", "prometheus", time.Hour)
+	const token = "0123456789-the-token"
+	c.start(1, "--admin", c.at, "--admin-cert", c.file("server.pem"), "--admin-key",
+		c.file("server.key"), "--admin-client-ca", c.clients.Path,
+		"--admin-token-file", c.secret("token", token))
+	m := startPrometheus(t, token, []string{c.at, c.at, c.at},
+		"# scheme: https", "scheme: https", "# tls_config:", "tls_config:",
+		"#   ca_file: admin-ca.pem", "  ca_file: "+c.servers.Path,
+		"#   cert_file: prometheus.pem", "  cert_file: "+c.file("prometheus.pem"),
+		"#   key_file: prometheus.key", "  key_file: "+c.file("prometheus.key"))
+	m.waitScraped("sum(athena_has_quorum)==1")
+}

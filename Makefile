@@ -69,8 +69,10 @@ help: ## list the targets
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
 
+# In a checkout the program has its commit, even if GOFLAGS has -buildvcs=false.
 build: ## compile bin/athena
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/athena ./cmd/athena
+	CGO_ENABLED=0 $(GO) build -trimpath $(if $(shell git rev-parse HEAD 2>/dev/null),-buildvcs=true) \
+	  -o $(BIN)/athena ./cmd/athena
 
 release: ## build archives for linux and darwin, SBOMs and checksums in dist/
 	scripts/release.sh

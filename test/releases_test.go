@@ -25,6 +25,19 @@ var goldenPlaces = []string{"internal/store/testdata", "internal/wire/testdata"}
 // releaseHeading matches the heading of a release in CHANGELOG.md.
 var releaseHeading = regexp.MustCompile(`(?m)^## \[?v?(\d+\.\d+\.\d+)\b`)
 
+// TestMakeBuildHasTheCommit checks that make build stamps the program with its commit, which athena
+// version and athena members show.
+func TestMakeBuildHasTheCommit(t *testing.T) {
+	if err := exec.Command("git", "-C", "..", "rev-parse", "HEAD").Run(); err != nil {
+		t.Skip("this is not a checkout, or git is not installed")
+	}
+	run := exec.Command("make", "-s", "-C", "..", "build", "GO=echo")
+	out, err := run.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), " -buildvcs=true ") {
+		t.Errorf("%v: make build runs go %s; want -buildvcs=true", err, out)
+	}
+}
+
 // checkGolden returns what is wrong with the golden folders of a tree: each release of the
 // changelog has one in each place, and a folder never differs from its checksum.
 func checkGolden(tree fs.FS) (faults []string) {

@@ -285,12 +285,18 @@ func TestEvents(t *testing.T) {
 // underRace is true under the race detector.
 var underRace bool
 
+// skipUnderRace skips a test of times or of memory.
+func skipUnderRace(t *testing.T) {
+	t.Helper()
+	if underRace {
+		t.Skip("the race detector needs too much time and memory of its own")
+	}
+}
+
 // TestStuck lets two real nodes send to a third whose handler never returns. The full run is
 // "make stuck".
 func TestStuck(t *testing.T) {
-	if underRace {
-		t.Skip("the race detector needs memory of its own")
-	}
+	skipUnderRace(t)
 	o := floodOptions(t)
 	o.nodes, o.length, o.stuck, o.payload = 4, 2*time.Second, true, 1024
 	// The timeout is shorter than the run, so that heartbeats are needed, and long enough for a busy

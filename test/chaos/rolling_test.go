@@ -20,6 +20,7 @@ import (
 // TestWitness kills each of two hosts and a witness once, without and with the return of the
 // preferred host. The full run is "make witness".
 func TestWitness(t *testing.T) {
+	skipUnderRace(t)
 	for _, back := range []time.Duration{0, 2 * time.Second} {
 		o := floodOptions(t)
 		o.nodes, o.witness, o.back, o.length = witnessNodes, true, back, time.Millisecond
@@ -53,6 +54,7 @@ func TestCheckLeaders(t *testing.T) {
 // release before. The full run is "make rolling". This test only checks that no node waits for a
 // timeout, because other tests use the machine too.
 func TestRolling(t *testing.T) {
+	skipUnderRace(t)
 	o := floodOptions(t)
 	o.nodes, o.rate, o.length = 3, 300, time.Millisecond
 	o.config.LeaderTimeout = 2 * time.Second

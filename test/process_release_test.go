@@ -13,8 +13,11 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/athena-go/athena/cluster"
 )
 
 // TestProcessReleaseIsReproducible checks that builds of the same sources in two folders are
@@ -103,17 +106,73 @@ func TestProcessReleaseArchive(t *testing.T) {
 	c := newNodes(t, 1)
 	installUnit(t, archive, host, strings.NewReplacer(
 		"size: 3", "size: 1", "- 10.0.0.2:7000", "", "- 10.0.0.3:7000", "", "10.0.0.1:7000", c.addrs[0],
-		"/var/lib/athena", c.store(1), "127.0.0.1:7070", c.admin(1)))
+		"/var/lib/athena", c.store(1), "127.0.0.1:7070", c.admin(1), "/etc/athena", host+"/etc/athena",
+		"#log-format: console", "log-format: json"))
 	unit, err := os.ReadFile(filepath.Join(host, "etc/systemd/system/athena.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^ExecStart=(.*)$`).FindSubmatch(unit)
-	args := strings.Fields(strings.NewReplacer("%d", host+"/etc/athena", "/etc/", host+"/etc/",
-		"/usr/", host+"/usr/").Replace(string(line[1])))
-	startCommand(t, nil, exec.Command(args[0], args[1:]...))
+	commands := func(key string) (all [][]string) {
+		for _, line := range regexp.MustCompile(`(?m)^`+key+`=(.*)$`).FindAllSubmatch(unit, -1) {
+			all = append(all, strings.Fields(onHost(host).Replace(" "+string(line[1]))))
+		}
+		return all
+	}
+	started := commands("ExecStart")[0]
+	p := startCommand(t, nil, exec.Command(started[0], started[1:]...))
 	c.settle(1)
+	checkUnitReloads(t, p, host, commands("ExecReload"))
 }
+
+// checkUnitReloads checks that the commands by which a unit reloads refuse an invalid athena.yaml,
+// and make a node use the new secret that a valid one names.
+func checkUnitReloads(t *testing.T, p *process, host string, commands [][]string) {
+	t.Helper()
+	if want := []string{"/bin/kill", "-HUP", "$MAINPID"}; len(commands) != 2 ||
+		!slices.Equal(commands[1], want) {
+		t.Fatalf("reload runs %q, want a check and %q", commands, want)
+	}
+	path := filepath.Join(host, "etc/athena/athena.yaml")
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name string, text []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(host, "etc/athena", name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func() (string, error) {
+		out, err := exec.Command(commands[0][0], commands[0][1:]...).CombinedOutput()
+		return string(out), err
+	}
+	write("athena.yaml", append(file, "sizes: 1\n"...))
+	if out, err := check(); err == nil {
+		t.Errorf("the check accepted an unknown key: %s", out)
+	}
+	write("new", cluster.NewSecret())
+	write("athena.yaml", bytes.ReplaceAll(file, []byte("/etc/athena/secret\n"),
+		[]byte("/etc/athena/new\n")))
+	if out, err := check(); err != nil {
+		t.Errorf("the check beside the node: %v, %s", err, out)
+	}
+	p.reload(reloaded)
+	if want := `"changed":"secret-file"`; !strings.Contains(p.stderr.String(), want) {
+		t.Errorf("no line has %s", want)
+	}
+}
+
+// onHost returns a replacer of absolute paths in a command by those below the root of a host.
+func onHost(host string) *strings.Replacer {
+	return strings.NewReplacer(" /etc/", " "+host+"/etc/", " /usr/", " "+host+"/usr/",
+		" /var/", " "+host+"/var/")
+}
+
+// asUser replaces the parts of commands that need the user athena: here, the user of the test
+// installs the unit and runs the node.
+var asUser = strings.NewReplacer("-o athena -g athena ", "", "chown root:athena ", "test -f ",
+	"chmod 0640", "chmod 0600", "runuser -u athena -- ", "")
 
 // modulePaths returns the paths of modules.
 func modulePaths(modules []*debug.Module) (paths []string) {
@@ -123,11 +182,11 @@ func modulePaths(modules []*debug.Module) (paths []string) {
 	return paths
 }
 
-// installUnit runs the commands in the comment of the archive's unit, except systemctl, on a host
-// whose root is a folder. Where the comment says to edit athena.yaml, edit does.
+// installUnit runs the commands in the comment of the archive's unit, except systemctl and useradd,
+// on a host whose root is a folder. Where the comment says to edit athena.yaml, edit does.
 func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
 	t.Helper()
-	for _, dir := range []string{"etc/systemd/system", "etc/sysctl.d", "usr/local/bin"} {
+	for _, dir := range []string{"etc/systemd/system", "etc/sysctl.d", "usr/local/bin", "var/lib"} {
 		if err := os.MkdirAll(filepath.Join(host, dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -137,15 +196,15 @@ func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
 		t.Fatal(err)
 	}
 	commands := regexp.MustCompile(`(?m)^#   (.*)$`).FindAllSubmatch(unit, -1)
-	if len(commands) < 7 {
+	if len(commands) < 10 {
 		t.Fatalf("the unit has %d commands, want those that install it", len(commands))
 	}
 	for _, command := range commands {
 		text := string(command[1])
-		if strings.HasPrefix(text, "systemctl ") {
+		if strings.HasPrefix(text, "systemctl ") || strings.HasPrefix(text, "useradd ") {
 			continue
 		}
-		text = strings.NewReplacer(" /etc/", " "+host+"/etc/", " /usr/", " "+host+"/usr/").Replace(text)
+		text = onHost(host).Replace(asUser.Replace(text))
 		cmd := exec.Command("sh", "-c", text)
 		cmd.Dir = archive
 		cmd.Env = []string{"PATH=" + host + "/usr/local/bin:" + os.Getenv("PATH"), "HOME=" + host}

@@ -24,16 +24,17 @@ func TestPageExample(t *testing.T) {
 	wantValid(t, []byte(example))
 }
 
-// wantValid checks that a configuration file passes config check without warnings. Its secret is in
-// the same directory, and its address need not belong to this machine.
+// wantValid checks that a configuration file passes config check without warnings, with a secret
+// and a data directory of this test, and on a machine that has its address.
 func wantValid(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
 	if code, _, stderr := athena("secret", "new", "secret"); code != cli.ExitDone {
 		t.Fatalf("secret new: %s", stderr)
 	}
-	code, stdout, stderr := athena("config", "check", "--config", configFile(t, string(text)),
-		"--data-dir", t.TempDir(), "--addr", ":7000", "--advertise", "10.0.0.1:7000")
+	here := strings.NewReplacer("addr: 10.0.0.1:7000\n", "addr: ':7000'\nadvertise: 10.0.0.1:7000\n",
+		"/etc/athena/secret", "secret", "/var/lib/athena", t.TempDir()).Replace(string(text))
+	code, stdout, stderr := athena("config", "check", "--config", configFile(t, here))
 	if code != cli.ExitDone || stderr != "" {
 		t.Errorf("code %d, %s%s\n%s", code, stdout, stderr, text)
 	}

@@ -76,8 +76,8 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case private && !isPrivate(info):
-		return nil, fmt.Errorf("%s: mode %04o lets other users read the secret; run: chmod 600 %s",
-			path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s: mode %04o lets other users read the secret; run: chmod 600 %[1]s; "+
+			"or, if its group is that of a node, run this as the node's user", path, info.Mode().Perm())
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %d bytes; the limit is %d", path, info.Size(), limit)
 	}
@@ -87,8 +87,8 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 // adviseOpen adds advice to the error if this process lacks permission to open a file.
 func adviseOpen(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w: the user of this process must own it, with mode 0600, and have "+
-			"access to its directories", err)
+		return fmt.Errorf("%w: the user of this process must own it (mode 0600), or its group if root "+
+			"owns it (mode 0640), and have access to its directories", err)
 	}
 	return err
 }

@@ -84,8 +84,14 @@ func buildRelease(t *testing.T) (folder string) {
 func TestProcessReleaseArchive(t *testing.T) {
 	archive := buildRelease(t)
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
-		if _, err := os.Stat(filepath.Join(archive, name)); err != nil {
+		text, err := os.ReadFile(filepath.Join(archive, name))
+		if err != nil {
 			t.Error(err)
+		}
+		for _, m := range markdownLink.FindAllSubmatch(text, -1) {
+			if !regexp.MustCompile(`^(https://|#)`).Match(m[1]) {
+				t.Errorf("%s: the link to %s leads out of the archive", name, m[1])
+			}
 		}
 	}
 	info, err := buildinfo.ReadFile(filepath.Join(archive, "athena"))

@@ -53,7 +53,7 @@ func ReadToken(path string) (*Token, error) {
 func (t *Token) readFile() (err error) {
 	t.text = ""
 	if t.file, err = os.Stat(t.path); err != nil {
-		return fmt.Errorf("%w: create it with: athena secret new %s", err, t.path)
+		return err
 	}
 	all, err := tlsfiles.ReadPrivate(t.path)
 	if err != nil {
@@ -62,11 +62,11 @@ func (t *Token) readFile() (err error) {
 	text := strings.TrimSpace(string(all))
 	switch {
 	case len(text) < minTokenBytes:
-		return fmt.Errorf("%s: token of %d characters, must be at least %d; remove the file and "+
-			"create it with: athena secret new %[1]s", t.path, len(text), minTokenBytes)
+		return fmt.Errorf("%s: token of %d characters, must be at least %d; athena secret new makes one",
+			t.path, len(text), minTokenBytes)
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return fmt.Errorf("%s: a token must have only printable ASCII characters without spaces; "+
-			"remove the file and create it with: athena secret new %[1]s", t.path)
+			"athena secret new makes one", t.path)
 	}
 	t.text = text
 	return nil

@@ -44,11 +44,11 @@ func TestReadTokenRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, path, want string
 	}{
-		{"nothing", filepath.Join(t.TempDir(), "nothing"), "athena secret new "},
+		{"nothing", filepath.Join(t.TempDir(), "nothing"), "no such file"},
 		{"folder", t.TempDir(), "not a regular file"},
-		{"open to the group", tokenFile(t, tokenText, 0o640), "chmod 600"},
+		{"open to the group", tokenFile(t, tokenText, 0o640), "run this as the node's user"},
 		{"open to all", tokenFile(t, tokenText, 0o604), "chmod 600"},
-		{"short", tokenFile(t, " 0123456789abcde \n", 0o600), "at least 16"},
+		{"short", tokenFile(t, " 0123456789abcde \n", 0o600), "at least 16; athena secret new "},
 		{"long", tokenFile(t, strings.Repeat("a", 5000), 0o600), "the limit is 4096"},
 		{"two lines", tokenFile(t, tokenText+"\n"+tokenText, 0o600), "without spaces"},
 		{"no ASCII", tokenFile(t, tokenText+"é", 0o600), "ASCII"},

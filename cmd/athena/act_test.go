@@ -186,6 +186,30 @@ func TestToken(t *testing.T) {
 	}
 }
 
+// TestMissingToken checks that only a node is advised to create a token: one that a client creates
+// is wrong.
+func TestMissingToken(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("ATHENA_ADMIN_TOKEN_FILE", "token")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"leader"}, "ATHENA_ADMIN_TOKEN_FILE: " + filepath.Join(here, "token") +
+			": no such file: copy it from a node\n"},
+		{[]string{"run", "--admin", "127.0.0.1:0"}, "create it with: athena secret new token\n"},
+	} {
+		code, _, stderr := athena(c.args...)
+		if code != cli.ExitUsage || !strings.Contains(stderr, c.want) {
+			t.Errorf("athena %q: code %d, %q, want %d and %q", c.args, code, stderr, cli.ExitUsage, c.want)
+		}
+	}
+}
+
 // changing is a fake node that reports two changes and then closes.
 type changing struct{ fake }
 

@@ -10,7 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -104,6 +106,10 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	var opts []adminclient.Option
 	if q.tokenFile != "" {
 		token, err := admin.ReadToken(q.tokenFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			path, _ := filepath.Abs(q.tokenFile) // an empty path is no worse than the error of Abs
+			err = fmt.Errorf("%s: no such file: copy it from a node", path)
+		}
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("%s: %w", settings.Given(cmd.Flags(), "admin-token-file"), err))
 		}

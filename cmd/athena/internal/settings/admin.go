@@ -5,6 +5,8 @@ package settings
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -55,6 +57,9 @@ func (s *adminSettings) checkAdmin(found *faults) {
 	var err error
 	if s.tokenFile != "" {
 		s.token, err = admin.ReadToken(s.tokenFile)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: create it with: athena secret new %s", err, s.tokenFile)
+		}
 		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
 			return // without a second fault for the missing token
 		}

@@ -92,6 +92,25 @@ func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 	return admin.AddrOf(l)
 }
 
+// TestAdviceForConnections checks that only an error of the connection advises to start a node or
+// to ask another.
+func TestAdviceForConnections(t *testing.T) {
+	const advice = "; start a node with --admin "
+	for _, c := range []struct {
+		at, want string
+		advised  bool
+	}{
+		{"unix:" + filepath.Join(t.TempDir(), "none"), "no response from unix:", true},
+		{answering(t, pair(3)), "n2 is unreachable: drill only a healthy cluster\n", false},
+	} {
+		code, _, stderr := athena("drill", "--admin", c.at, "--yes", "--", "true")
+		if code != cli.ExitFailed || !strings.Contains(stderr, c.want) ||
+			strings.Contains(stderr, advice) != c.advised {
+			t.Errorf("%s: code %d, %q, want %q and the advice: %t", c.at, code, stderr, c.want, c.advised)
+		}
+	}
+}
+
 func TestAsk(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
 	for _, c := range []struct {

@@ -77,6 +77,18 @@ type Error struct {
 // Error implements error.
 func (e *Error) Error() string { return e.Text }
 
+// ConnectionError means that no server responded, or that the response did not end.
+type ConnectionError struct {
+	text string
+	err  error
+}
+
+// Error implements error.
+func (e *ConnectionError) Error() string { return fmt.Sprintf("admin: %s: %v", e.text, e.err) }
+
+// Unwrap returns the cause.
+func (e *ConnectionError) Unwrap() error { return e.err }
+
 // New returns a client of the node at "host:port" or "unix:PATH". It does not connect.
 func New(addr string, opts ...Option) (*Client, error) {
 	c := &Client{addr: addr, base: "http://" + addr, dial: new(net.Dialer).DialContext}
@@ -243,13 +255,13 @@ func (c *Client) doRequest(
 		if errors.Is(err, http.ErrSchemeMismatch) {
 			err = ErrNoTLS
 		}
-		return nil, fmt.Errorf("admin: no response from %s: %w", c.addr, err)
+		return nil, &ConnectionError{"no response from " + c.addr, err}
 	}
 	return resp, nil
 }
 
 func (c *Client) brokeOff(err error) error {
-	return fmt.Errorf("admin: lost the connection to %s: %w", c.addr, err)
+	return &ConnectionError{"lost the connection to " + c.addr, err}
 }
 
 // responseError returns the error for a response with an ErrorBody, or for one that is not from a

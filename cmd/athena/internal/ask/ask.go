@@ -155,9 +155,10 @@ func (q *Question) tlsConfig(f *pflag.FlagSet) (*tls.Config, error) {
 	return c, nil
 }
 
-// Explain adds to err whether a node, another server or nothing responded.
+// Explain adds to an error of a client whether a node, another server or nothing responded.
 func (q *Question) Explain(err error) error {
 	var response *adminclient.Error
+	var lost *adminclient.ConnectionError
 	var usage cli.UsageError
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
@@ -170,9 +171,11 @@ func (q *Question) Explain(err error) error {
 			"the --admin address of a node", q.admin, err)
 	case errors.As(err, &response):
 		return fmt.Errorf("the node at %s responded: %w", q.admin, err)
-	default:
+	case errors.As(err, &lost):
 		return fmt.Errorf("%w; start a node with --admin %s, or set --admin or ATHENA_ADMIN to the "+
 			"address of another", err, q.admin)
+	default:
+		return err
 	}
 }
 

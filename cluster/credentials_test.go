@@ -435,7 +435,7 @@ func TestSetCredentialsChangesNothingAfterAnError(t *testing.T) {
 			"OtherSecret is set":   func(c *Config) { c.Secret, c.OtherSecret = nil, c.Secret },
 			"no such file":         func(c *Config) { c.Secret, c.SecretFile = nil, "/no/such/file" },
 			"Secret is empty":      func(c *Config) { c.Secret = nil },
-			"restart it": func(c *Config) {
+			"stop all nodes, and start them": func(c *Config) {
 				files := pkiConfig(r.t, 1, pki)
 				c.Secret, c.TLSCA, c.TLSCert, c.TLSKey = nil, files.TLSCA, files.TLSCert, files.TLSKey
 			},

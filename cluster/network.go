@@ -227,7 +227,7 @@ func (n *Node) SetCredentials(c Config) error {
 	have := n.credentials.Load()
 	if s.Insecure || have == nil || s.tlsFiles().Used() != (have.files != nil) {
 		return errors.New("cluster: a running node cannot change between a secret, certificates " +
-			"and neither of them: restart it")
+			"and neither of them: stop all nodes, and start them with the new setting")
 	}
 	loaded, err := loadCredentials(s, n.log)
 	if err != nil {

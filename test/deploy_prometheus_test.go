@@ -169,7 +169,7 @@ func TestPrometheusFires(t *testing.T) {
 
 	all[3].signal(syscall.SIGKILL)
 	got := m.waitFiring("a member is down", "AthenaJobWithoutLeader", "AthenaMissingMember")
-	if want := "1 members of athena are not active."; got["AthenaMissingMember"] != want {
+	if want := "Members of athena that are not active: 1."; got["AthenaMissingMember"] != want {
 		t.Errorf("summary %q, want %q", got["AthenaMissingMember"], want)
 	}
 	all[2].signal(syscall.SIGKILL)

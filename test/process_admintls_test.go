@@ -6,6 +6,7 @@ package test
 
 import (
 	"crypto/x509"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,12 +96,18 @@ func TestProcessAdminTLS(t *testing.T) {
 	trust(c.servers)
 	p.reload(notReloaded)
 	c.expect("after an invalid reload", c.servers, "ops", "")
-	for _, without := range []string{"admin-client-ca", "admin-"} {
+	// What needs a restart keeps its old value, and the other keys of the file are reloaded.
+	for i, without := range []string{"admin-client-ca", "admin-"} {
 		c.issue(c.servers, "server", "127.0.0.1", time.Hour)
-		c.write(slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
+		rest := slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 			return strings.HasPrefix(line, without)
-		})...)
-		p.reload(notReloaded)
+		})
+		c.write(append(rest, fmt.Sprint("preference: ", i+1))...)
+		p.reload([]string{`"keys":"admin-client-ca"`,
+			`"keys":"admin-cert,admin-client-ca,admin-key,admin-write"`}[i])
+		if got := strings.Count(p.stderr.String(), `"changed":"preference"`); got != i+1 {
+			t.Errorf("without %s: %d reloads of the preference, want %d", without, got, i+1)
+		}
 		c.expect("after a reload without "+without, c.servers, "", needed)
 	}
 	// A key that needs a restart: the API stays as it is.

@@ -74,6 +74,10 @@ func newConfigCheck() *cobra.Command {
 				return cli.Usage(err)
 			}
 			c = c.WithDefaults()
+			for _, o := range settings.Overrides(cmd.Flags()) {
+				fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s: %s has no effect: %s overrides it\n",
+					o.At, o.Key, o.By)
+			}
 			warnRisks(cmd.ErrOrStderr(), c)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no errors: node %s of cluster %q, %d members\n",
 				c.Advertise, c.Cluster, c.Size)

@@ -47,6 +47,18 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// TestConfigCheckWarnsOfOverrides checks the warning about keys of the file that have no effect.
+func TestConfigCheckWarnsOfOverrides(t *testing.T) {
+	path := configFile(t, sound+"cluster: a\nmemory: true\n")
+	t.Setenv("ATHENA_CLUSTER", "b")
+	code, _, stderr := athena("config", "check", "--config", path, "--seeds", "127.0.0.1:7001")
+	want := "warning: " + path + ":5: cluster has no effect: ATHENA_CLUSTER overrides it\n" +
+		"warning: " + path + ":3: seeds has no effect: --seeds overrides it\n"
+	if code != cli.ExitDone || stderr != want {
+		t.Errorf("code %d, %q, want %d, %q", code, stderr, cli.ExitDone, want)
+	}
+}
+
 // TestConfigCheckWarnsOfTwoSeeds checks the warning about two seeds in a cluster of three or more.
 // A majority of two seeds is both seeds, so no cluster can form while one of them is down.
 func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {

@@ -89,17 +89,18 @@ type daemon struct {
 	listening chan *cluster.Node // receives the node once it listens
 	hangups   chan os.Signal     // SIGHUP: reload
 	inUse     []settings.Effective
+	overrides []settings.Override // keys of the file without an effect
+	labels    chan struct{}       // full while a reload or a caller changes the labels of the node
 }
 
 // quietBuffers is the variable that disables a warning that quic-go prints to standard error.
 // The node logs the same warning with a remedy.
 const quietBuffers = "QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING"
 
-// Run runs a node until a signal or the admin API stops it, or it fails.
-func Run(o Options) error {
+func newDaemon(o Options) *daemon {
 	level := new(slog.LevelVar)
 	setLevel(level, o.Settings.LogLevel)
-	d := &daemon{
+	return &daemon{
 		Options:   o,
 		log:       newLogger(o.Log, o.Settings.LogFormat, level),
 		level:     level,
@@ -108,7 +109,14 @@ func Run(o Options) error {
 		listening: make(chan *cluster.Node, 1),
 		hangups:   make(chan os.Signal, 1),
 		inUse:     o.Settings.Effective(o.Flags, o.Config),
+		overrides: settings.Overrides(o.Flags),
+		labels:    make(chan struct{}, 1),
 	}
+}
+
+// Run runs a node until a signal or the admin API stops it, or it fails.
+func Run(o Options) error {
+	d := newDaemon(o)
 	signal.Notify(d.hangups, syscall.SIGHUP)
 	defer signal.Stop(d.hangups)
 	for _, found := range settings.Misspelled(os.Environ()) {
@@ -238,7 +246,8 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 				opts = append(opts, admin.WithWrite(node, leave))
 			}
 			access := append(d.Settings.Access(), admin.WithLog(d.audit))
-			err := admin.Serve(ctx, l, admin.New(node, cli.Build(), opts...), access...)
+			api := d.guardLabels(admin.New(node, cli.Build(), opts...))
+			err := admin.Serve(ctx, l, api, access...)
 			if err != nil {
 				d.log.Error("the admin API failed; the node keeps running", slog.Any("error", err))
 			}

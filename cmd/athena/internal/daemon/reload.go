@@ -3,8 +3,12 @@
 package daemon
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -12,12 +16,6 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 )
-
-// reloadable are the keys whose new values a running node can use.
-var reloadable = []string{
-	"admin-cert", "admin-client-ca", "admin-key", "label", "log-level", "other-secret-file",
-	"preference", "secret-file", "tls-ca", "tls-cert", "tls-key",
-}
 
 // serveReloads reloads the configuration on each SIGHUP until the node ends or ctx is done. It
 // begins when the node listens: a wrong secret can keep the node from joining until it is replaced.
@@ -38,9 +36,6 @@ func (d *daemon) serveReloads(ctx context.Context, node *cluster.Node) {
 // it changes nothing.
 func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	s, flags, config, err := settings.Reread(d.Flags, os.Getenv)
-	if err == nil {
-		err = d.Settings.CheckAdminReload(s)
-	}
 	if err == nil && !(node.Status().Insecure && config.WithDefaults().Insecure) {
 		if err = node.SetCredentials(config); err != nil {
 			err = settings.InFlags(err, flags)
@@ -50,9 +45,8 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 		d.log.Error("cannot reload the configuration: nothing was changed", slog.Any("error", err))
 		return
 	}
-	d.Settings.ReloadAdmin(s)
 	before := slices.Clone(d.inUse)
-	changed, fixed := d.noteChanges(s.Effective(flags, config))
+	changed, fixed := d.noteChanges(s.Effective(flags, config), d.Settings.ReloadAdmin(s))
 	setLevel(d.level, s.LogLevel)
 	ctx, cancel := context.WithTimeout(ctx, d.leaveTimeout())
 	defer cancel()
@@ -60,7 +54,9 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	// new value that needs a restart. A leader that must not lead leads until another member can, even
 	// if the context ends before.
 	if slices.Contains(changed, "label") {
+		d.labels <- struct{}{}
 		_ = node.SetLabels(ctx, config.Labels)
+		<-d.labels
 	}
 	if slices.Contains(changed, "preference") {
 		if err := node.Prefer(ctx, config.Preference); err != nil {
@@ -69,38 +65,30 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 				slog.String("keys", "preference"), slog.Any("error", settings.InFlags(err, flags)))
 		}
 	}
-	d.log.Info("reloaded the configuration", slog.String("changed", strings.Join(changed, ",")))
+	d.log.Info("reloaded the configuration",
+		slog.String("changed", cmp.Or(strings.Join(changed, ","), "none")))
 	if len(fixed) > 0 {
 		d.log.Warn("these keys have changed but need a restart: the node keeps their old values",
 			slog.String("keys", strings.Join(fixed, ",")))
 	}
+	if without := d.noteOverrides(settings.Overrides(flags)); len(without) > 0 {
+		d.log.Warn("these keys of the file have changed but have no effect: a flag or variable "+
+			"overrides each", slog.String("keys", strings.Join(without, ", ")))
+	}
 }
 
-// noteChanges returns the keys whose values differ from those in use: the reloadable ones, which it
-// notes as in use, and the others.
-func (d *daemon) noteChanges(next []settings.Effective) (changed, fixed []string) {
-	for i, e := range next {
-		// The keys of groups follow those of the node.
-		if i >= len(d.inUse) || e.Key != d.inUse[i].Key || e.Text == d.inUse[i].Text {
-			continue
+// guardLabels returns a handler like api, in which no reload changes labels during a request that
+// does. Such a request reads the labels and writes them back, and would undo the reload in between.
+func (d *daemon) guardLabels(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/labels" {
+			// A slow caller must not hold up a reload. admin.Serve limits the body; api reads an error
+			// again and answers it.
+			body, _ := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+			d.labels <- struct{}{}
+			defer func() { <-d.labels }()
 		}
-		if slices.Contains(reloadable, e.Key) {
-			d.inUse[i] = e
-			changed = append(changed, e.Key)
-		} else {
-			fixed = append(fixed, e.Key)
-		}
-	}
-	return changed, fixed
-}
-
-// keepBefore notes that the value in use of a changed key is still that of before, and returns the
-// other changed keys.
-func (d *daemon) keepBefore(before []settings.Effective, changed []string, key string) []string {
-	for i, e := range before {
-		if e.Key == key {
-			d.inUse[i] = e
-		}
-	}
-	return slices.DeleteFunc(changed, func(one string) bool { return one == key })
+		api.ServeHTTP(w, r)
+	})
 }

@@ -120,22 +120,15 @@ func (s *adminSettings) Access() (opts []admin.AccessOption) {
 	return opts
 }
 
-// CheckAdminReload returns an error if next adds or removes TLS or client certificates, which a
-// running admin API cannot do.
-func (s *adminSettings) CheckAdminReload(next *Settings) error {
-	if (s.cert == "") != (next.cert == "") {
-		return errors.New("admin-cert: adding or removing TLS needs a restart")
+// ReloadAdmin makes the options of Access use the certificates of next. It returns false, without a
+// change, if next adds or removes TLS or client certificates, which a running admin API cannot do.
+// If next disables the admin API, it has none, and those in use stay until a restart.
+func (s *adminSettings) ReloadAdmin(next *Settings) bool {
+	if (s.cert == "") != (next.cert == "") || (s.clientCA == "") != (next.clientCA == "") {
+		return false
 	}
-	if (s.clientCA == "") != (next.clientCA == "") {
-		return errors.New("admin-client-ca: adding or removing client certificates needs a restart")
-	}
-	return nil
-}
-
-// ReloadAdmin makes the options of Access use the certificates of next, which CheckAdminReload has
-// accepted. If next disables the admin API, it has none, and those in use stay until a restart.
-func (s *adminSettings) ReloadAdmin(next *Settings) {
 	if config := next.tls.Load(); config != nil {
 		s.tls.Store(config)
 	}
+	return true
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -17,6 +18,7 @@ import (
 const (
 	byVariable = "variable" // name of the variable
 	byFile     = "file"     // FILE:LINE of the key, then of each element of a list
+	inFile     = "in file"  // FILE:LINE and value of a key that a flag or a variable overrides
 )
 
 // origin describes where a value comes from.
@@ -85,11 +87,32 @@ func isTiming(flag string) bool {
 	})
 }
 
+// Override is a key of the configuration file that has no effect.
+type Override struct {
+	Key, Text string // the key and its value
+	At        string // FILE:LINE
+	By        string // the flag or the variable that overrides the key
+}
+
+// Overrides returns the keys of the configuration file that flags or variables override.
+func Overrides(flags *pflag.FlagSet) (all []Override) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if key := f.Annotations[inFile]; key != nil {
+			all = append(all, Override{f.Name, key[1], key[0], originOf(flags, f.Name).at})
+		}
+	})
+	return all
+}
+
 // fromFile applies the values of a file to the flags that neither the command line nor a variable
-// has set.
+// has set, and notes the others.
 func fromFile(flags *pflag.FlagSet, name string, values []fileValue) error {
 	for _, v := range values {
 		if flags.Changed(v.flag) {
+			overridden := []string{v.place(name, 0), strings.Join(v.texts, ",")}
+			if err := flags.SetAnnotation(v.flag, inFile, overridden); err != nil {
+				return err
+			}
 			continue
 		}
 		var places []string

@@ -120,13 +120,19 @@ func TestProcessRecoverNewNodesFirst(t *testing.T) {
 	}
 }
 
-// recoverAbove recovers every node with --tokens-above.
+// recoverAbove recovers every node above the fencing token of the leader with this token.
 func (c *nodes) recoverAbove(token uint64) {
 	c.t.Helper()
 	above := strconv.FormatUint(token, 10)
 	for i := range c.addrs {
-		code, stdout, stderr := run(c.t, "recover", "--data-dir", c.store(i+1), "--confirm", "athena",
-			"--tokens-above", above)
+		args := []string{
+			"recover", "--data-dir", c.store(i + 1), "--tokens-above", above + "000000000000",
+		}
+		code, stdout, stderr := run(c.t, args...)
+		if code != 1 || !strings.Contains(stdout, "would continue above "+above+".") {
+			c.t.Fatalf("unconfirmed: exit %d, %s, %s; want 1 and the token", code, stdout, stderr)
+		}
+		code, stdout, stderr = run(c.t, append(args, "--confirm", "athena")...)
 		if code != 0 || !strings.Contains(stdout, "continue above "+above+".") {
 			c.t.Fatalf("exit %d, %s, %s; want 0 and the token", code, stdout, stderr)
 		}
@@ -168,10 +174,17 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 			t.Errorf("resize: exit %d, %s%s; want 0 and that nothing was changed", code, stdout, stderr)
 		}
 	}
-	given := []string{"recover", "--data-dir", dir, "--tokens-above", "7"}
-	if code, _, stderr := run(t, given...); code != 1 ||
+	given := []string{"recover", "--data-dir", dir, "--tokens-above", "7000000000017"}
+	if code, stdout, stderr := run(t, given...); code != 1 ||
+		!strings.Contains(stdout, "would continue above 7.") ||
 		!strings.Contains(stderr, "add --confirm CLUSTER") {
-		t.Errorf("unconfirmed: exit %d, %s; want 1 and a mention of --confirm", code, stderr)
+		t.Errorf("unconfirmed: exit %d, %s%s; want 1, version 7 and a mention of --confirm", code,
+			stdout, stderr)
+	}
+	high := []string{"recover", "--data-dir", dir, "--tokens-above", "4194305"}
+	if code, _, stderr := run(t, high...); code != 2 ||
+		!strings.Contains(stderr, "--tokens-above 4194305: version 4194305 is above the limit 4194304") {
+		t.Errorf("unconfirmed, too high: exit %d, %s; want 2 and the limit", code, stderr)
 	}
 	if made, err := os.ReadDir(above); err != nil || len(made) != 0 {
 		t.Errorf("%v were created, %v", made, err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -43,8 +44,10 @@ func newRecover() *cobra.Command {
 			"  - Members, records, locks and jobs are forgotten.\n" +
 			"  - Fencing tokens continue above --tokens-above and the highest one in any\n" +
 			"    recovered directory. The lost directories may have known higher ones, which\n" +
-			"    are then issued twice: pass the highest token in your storage or, if that is\n" +
-			"    higher, the highest one that recover prints on any node.\n" +
+			"    are then issued twice: pass the highest token in any of your storage, of\n" +
+			"    leaders, jobs, locks and shards, or, if that is higher, the highest one that\n" +
+			"    recover prints on any node. A fencing_token or ATHENA_TOKEN counts as its\n" +
+			"    version: 7000000000017 as 7.\n" +
 			"  - A lost or empty directory becomes one that holds only --tokens-above. Nodes\n" +
 			"    without it can form a cluster whose tokens begin at 1 while the recovered\n" +
 			"    ones are down; it then refuses those (\"join refused: version jump\").\n" +
@@ -52,9 +55,10 @@ func newRecover() *cobra.Command {
 			"    it is a running seed, the others cannot form one.\n" +
 			"  - If a majority of the old cluster still runs, there are two clusters, each\n" +
 			"    with a leader.\n\n" +
-			"Without --confirm, recover prints the state and exits with 1. With --confirm, it renames\n" +
-			"the state file within the directory. The node must be stopped. Run recover as the user\n" +
-			"of the node: a new directory belongs to that user.",
+			"Without --confirm, recover prints the state and above which token it would continue,\n" +
+			"and exits with 1. With --confirm, it renames the state file within the directory. The\n" +
+			"node must be stopped. Run recover as the user of the node: a new directory belongs to\n" +
+			"that user.",
 		Example: "  athena recover --data-dir /var/lib/athena\n" +
 			"  athena recover --data-dir /var/lib/athena --tokens-above 1200 --confirm orders",
 		Args: cli.NoArguments,
@@ -65,14 +69,35 @@ func newRecover() *cobra.Command {
 			if dir == "" {
 				return cli.Usage(errors.New("--data-dir is required: the data directory of the node"))
 			}
-			return forgetStore(cmd.OutOrStdout(), dir, confirm, above)
+			version, err := versionAbove(above)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return forgetStore(cmd.OutOrStdout(), dir, confirm, version)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data directory of the node (env ATHENA_DATA_DIR)")
-	cmd.Flags().StringVar(&confirm, "confirm", "", "name of the cluster whose state to remove")
+	cmd.Flags().StringVar(&confirm, "confirm", "",
+		"name of the cluster whose state to remove, as printed at cluster")
 	cmd.Flags().Uint64Var(&above, "tokens-above", 0, "highest `TOKEN` of a leader that storage "+
-		"has seen, or VERSION of a token of a lock or job")
+		"has seen, or fencing_token or VERSION of a job, lock or shard")
 	return cmd
+}
+
+// versionAbove returns the version of the token given as --tokens-above: a version, or a token in
+// the form of Token.Int64. No number is both, because MaxFloor is less than 10^12.
+func versionAbove(given uint64) (uint64, error) {
+	version := given
+	if given > paxos.MaxFloor && given <= math.MaxInt64 {
+		if t := member.TokenOf(int64(given)); t.Version > 0 {
+			version = t.Version
+		}
+	}
+	if version > paxos.MaxFloor {
+		return 0, fmt.Errorf("--tokens-above %d: version %d is above the limit %d", given, version,
+			paxos.MaxFloor)
+	}
+	return version, nil
 }
 
 // forgetStore prints the state in dir and, if confirm is the name of its cluster, sets the store
@@ -96,6 +121,9 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	switch confirm {
 	case c.Origin.Cluster:
 	case "":
+		if err := showPlan(w, max(above, c.HighestToken())); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w; read athena recover --help, then add --confirm %q to proceed",
 			errUnconfirmed, c.Origin.Cluster)
 	default:
@@ -121,9 +149,10 @@ func prepareStore(w io.Writer, dir, confirm string, above uint64) error {
 	case above == 0:
 		return fmt.Errorf("no state in %s: give the --data-dir of the node or, if its state is lost, "+
 			"--tokens-above with the token that the other nodes have", dir)
-	case above > paxos.MaxFloor:
-		return cli.Usage(fmt.Errorf("%w: %d, the limit is %d", store.ErrTooHigh, above, paxos.MaxFloor))
 	case confirm == "":
+		if err := showPlan(w, above); err != nil {
+			return err
+		}
 		return fmt.Errorf("no state in %s; %w; read athena recover --help, then add --confirm CLUSTER "+
 			"to create a store there that holds only --tokens-above", dir, errUnconfirmed)
 	}
@@ -174,6 +203,12 @@ func checkEmpty(dir string) error {
 				"directory", dir, filepath.Join(dir, e.Name()))
 		}
 	}
+	return err
+}
+
+// showPlan prints above which token this node would continue if the user confirmed.
+func showPlan(w io.Writer, above uint64) error {
+	_, err := fmt.Fprintf(w, "Tokens of this node would continue above %d.\n", above)
 	return err
 }
 

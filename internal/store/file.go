@@ -239,9 +239,10 @@ func (d *directory) loadState() (Content, bool, error) {
 	}
 	switch {
 	case errors.Is(err, ErrCorrupt):
-		err = fmt.Errorf("%s: %w; if a majority of the nodes still have their files, move this one away "+
-			"and start only this node again, with JoinOnly (--join-only) until it has joined: it joins as "+
-			"a new member; never replace the file with an old copy", path, err)
+		err = fmt.Errorf("%s: %w; start the other nodes first; only if athena leader exits with 0 on "+
+			"one of them, move the data directory of this node away and start it with JoinOnly "+
+			"(--join-only) until it has joined as a new member; if they find no leader, leave it: "+
+			"docs/admin.md, \"Lost data directories\"; never replace the file with an old copy", path, err)
 	case errors.Is(err, ErrVersion):
 		err = fmt.Errorf("%s: %w", path, err)
 	}

@@ -261,7 +261,7 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 		{"too large", "JoinOnly", make([]byte, maxStateBytes+1), ErrCorrupt},
 		{"of a later version", "later one", later, ErrVersion},
 		{"of before the first release", "version of Athena that wrote it", early, ErrVersion},
-		{"number of a version changed", "start only this node again", numbered, ErrCorrupt},
+		{"number of a version changed", "move the data directory of this", numbered, ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, t.TempDir())
@@ -570,7 +570,7 @@ func TestPeekSaysWhatOpenWould(t *testing.T) {
 		harm        func(dir string) error
 		want        string
 	}{
-		{"damaged state", "", write(stateName, "x"), "move this one away"},
+		{"damaged state", "", write(stateName, "x"), "move the data directory of this node away"},
 		{"damaged key", "", write(keyName, "x\n"), "remove it to create a new one"},
 		{"open to all", "", func(dir string) error { return os.Chmod(dir, 0o777) }, "run chmod 0700 "},
 		{"open key", "", func(dir string) error {

@@ -88,9 +88,9 @@ var disk = []Mutant{
 		Rule: "a file that cannot be read is an error, not a new store",
 		Edits: []Edit{{
 			File: "internal/store/file.go",
-			Old:  "\tcase errors.Is(err, ErrCorrupt):\n\t\terr = fmt.Errorf(\"%s: %w; if a majority",
+			Old:  "\tcase errors.Is(err, ErrCorrupt):\n\t\terr = fmt.Errorf(\"%s: %w; start the other",
 			New: "\tcase errors.Is(err, ErrCorrupt):\n\t\treturn Content{}, false, nil\n" +
-				"\tcase path == \"\":\n\t\terr = fmt.Errorf(\"%s: %w; if a majority",
+				"\tcase path == \"\":\n\t\terr = fmt.Errorf(\"%s: %w; start the other",
 		}},
 	},
 	{

@@ -192,12 +192,11 @@ func (e *StoreMismatchError) Text(name func(field string) string) string {
 			fmt.Fprintf(&b, "\n%s %v: the store was made for %v: %s", field, given, made, advice)
 		}
 	}
-	const lastResort = "; the last resort, to empty the data directories of all nodes, ends the " +
-		"cluster: its records are lost, and tokens begin at 1 again"
 	differ(name("Cluster"), strconv.Quote(e.Made.Cluster), strconv.Quote(e.Given.Cluster),
-		"start with that name"+lastResort)
-	differ(name("Size"), e.Made.Size, e.Given.Size, "start with that size, also if fewer nodes are "+
-		"left; athena resize changes the size of a whole, stopped cluster"+lastResort)
+		"start with that name")
+	differ(name("Size"), e.Made.Size, e.Given.Size, "start with that size and the seeds of before, "+
+		"as on a node that still runs, also if fewer nodes are left; athena resize is only for a "+
+		"whole, stopped cluster")
 	differ(name("Advertise"), e.Made.Address, e.Given.Address,
 		"start at that address, the only one at which its vote counts, or empty the data directory: "+
 			"the node then joins as a new member (a seed of a cluster without a leader needs "+

@@ -23,9 +23,6 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-const lastResort = "; the last resort, to empty the data directories of all nodes, ends the " +
-	"cluster: its records are lost, and tokens begin at 1 again"
-
 // elsewhere lists configuration changes that do not match the store of the node at address(1) in a
 // cluster of three.
 var elsewhere = []struct {
@@ -34,13 +31,15 @@ var elsewhere = []struct {
 	want   string
 }{
 	{"size", func(c *Config) { c.Size, c.Seeds = 1, c.Seeds[1:2] },
-		"\nSize 1: the store was made for 3: start with that size, also if fewer nodes " +
-			"are left; athena resize changes the size of a whole, stopped cluster" + lastResort},
+		"\nSize 1: the store was made for 3: start with that size and the seeds " +
+			"of before, as on a node that still runs, also if fewer nodes are left; athena resize " +
+			"is only for a whole, stopped cluster"},
 	{"larger size", func(c *Config) { c.Size = 5 },
-		"\nSize 5: the store was made for 3: start with that size, also if fewer nodes " +
-			"are left; athena resize changes the size of a whole, stopped cluster" + lastResort},
+		"\nSize 5: the store was made for 3: start with that size and the seeds " +
+			"of before, as on a node that still runs, also if fewer nodes are left; athena resize " +
+			"is only for a whole, stopped cluster"},
 	{"cluster", func(c *Config) { c.Cluster = "other" },
-		"\nCluster \"other\": the store was made for \"athena\": start with that name" + lastResort},
+		"\nCluster \"other\": the store was made for \"athena\": start with that name"},
 	{"address", func(c *Config) { c.Addr = address(2).String() },
 		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
@@ -52,9 +51,10 @@ var elsewhere = []struct {
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
 			"joined)"},
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
-		"\nCluster \"other\": the store was made for \"athena\": start with that name" + lastResort +
-			"\nSize 5: the store was made for 3: start with that size, also if fewer nodes " +
-			"are left; athena resize changes the size of a whole, stopped cluster" + lastResort +
+		"\nCluster \"other\": the store was made for \"athena\": start with that name" +
+			"\nSize 5: the store was made for 3: start with that size and the seeds " +
+			"of before, as on a node that still runs, also if fewer nodes are left; athena resize " +
+			"is only for a whole, stopped cluster" +
 			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
 			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +

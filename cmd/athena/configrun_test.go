@@ -266,7 +266,11 @@ func (s scene) wantRefusal(r refusal, path string) {
 		code int
 	}{{"config check", cli.ExitUsage}, {"run", r.code}} {
 		code, stdout, stderr := athena(append(strings.Fields(c.verb), "--config", path)...)
-		stderr = strings.TrimSuffix(stderr, "Run 'athena "+c.verb+" --help' for usage.\n")
+		usage := "Run 'athena " + c.verb + " --help' for usage.\n"
+		if strings.Contains(stderr, usage) && strings.Contains(stderr, "made for another configuration") {
+			s.t.Errorf("%s: prints %s; want no mention of the usage", c.verb, stderr)
+		}
+		stderr = strings.TrimSuffix(stderr, usage)
 		if code != c.code || stdout != "" || !said.MatchString(stderr) {
 			s.t.Errorf("%s: code %d, %q, prints\n%s\nwant %d and\n%s", c.verb, code, stdout, stderr, c.code,
 				r.want)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
@@ -79,11 +80,15 @@ func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) in
 	}
 	var usage cli.UsageError
 	var ended command.ExitCode
+	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case err == nil:
 		return cli.ExitDone
 	case errors.As(err, &ended):
 		return int(ended)
+	case isMismatch: // the text states what to do; the usage does not
+		fmt.Fprintf(stderr, "athena: %v\n", err)
+		return cli.ExitUsage
 	case !wellFormed || errors.As(err, &usage):
 		fmt.Fprintf(stderr, "athena: %v\nRun '%s --help' for usage.\n", err, cmd.CommandPath())
 		return cli.ExitUsage

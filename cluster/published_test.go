@@ -81,6 +81,7 @@ func TestARunThatJoinsAgainIsPublished(t *testing.T) {
 			t.Errorf("the holding of the run before is valid as %v", want)
 		}
 		// The leader drops the record immediately, so another member may set it.
+		synctest.Wait() // until the leader has received the request to join
 		other := acquire(t, session(b), "k")
 		if h.Valid() || !other.Valid() {
 			t.Errorf("held by %v: %t, by %v: %t; want the later one alone (I10)",

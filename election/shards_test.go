@@ -195,9 +195,7 @@ func TestShardsColdStart(t *testing.T) {
 }
 
 // TestShardThatFails checks that a shard moves to another worker if its work fails on some workers.
-// If the work fails on all workers, it is retried after pauses. No other shard moves, except that a
-// few may if the work fails on all: when the pause of a worker ends while another worker has the
-// shard, their loads can differ by 2.
+// If the work fails on all workers, it is retried after pauses. No other shard moves.
 func TestShardThatFails(t *testing.T) {
 	for failing := 1; failing <= 3; failing++ {
 		synctest.Test(t, func(t *testing.T) { failShard(t, failing) })
@@ -241,15 +239,10 @@ func failShard(t *testing.T, failing int) {
 	time.Sleep(time.Minute)
 	tape.mu.Lock()
 	defer tape.mu.Unlock()
-	moves := 0
 	for shard, owner := range tape.owners {
 		if shard != bad && owner != owners[shard] {
-			moves++
+			t.Errorf("%d workers fail: shard %d moved from %s to %s", failing, shard, owners[shard], owner)
 		}
-	}
-	if failing < 3 && moves > 0 || moves > 3 {
-		t.Errorf("%d workers fail: %d other shards moved from %q to %q",
-			failing, moves, owners, tape.owners)
 	}
 	again, runsBad := runs-since, tape.contexts[bad].Err() == nil
 	if failing < 3 && (!runsBad || again > 0) || failing == 3 && (again < 12 || again > 36) {

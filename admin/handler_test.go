@@ -162,7 +162,7 @@ const statusShape = `{
 		"steps": [{"name": "lost", "after_ms": 0}, {"name": "quorate", "after_ms": 0.001}]},
 	"no_leader": "", "other_seeds": ["10.0.0.3:7000"],
 	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
-		"failed": 0, "certificate refused": 7, "too many observers": 0},
+		"failed": 0, "certificate refused": 7, "too many observers": 0, "address claimed": 0},
 	"peers": [{"address": "10.0.0.1:7000", "connected": true, "known": true, "rtt_ms": 0.412},
 		{"address": "10.0.0.3:7000", "connected": false, "known": true, "rtt_ms": 0}],
 	"traffic": {
@@ -172,7 +172,7 @@ const statusShape = `{
 			"answer": {"messages": 0, "bytes": 0}}
 	},
 	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
-	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 2, "build": "v0.1"
+	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 3, "build": "v0.1"
 }`
 
 // noFrames is the JSON of the traffic in one direction without frames.
@@ -228,10 +228,10 @@ func TestStatusShape(t *testing.T) {
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
 			"no_leader": "asked 10.0.0.9:7000 (no answer)", "other_seeds": [],
 			"handshakes": {"established": 0, "refused": 0, "refused by peer": 0, "duplicate": 0,
-			"failed": 0, "certificate refused": 0, "too many observers": 0},
+			"failed": 0, "certificate refused": 0, "too many observers": 0, "address claimed": 0},
 			"peers": [], "traffic": {"sent": ` + noFrames + `, "received": ` + noFrames + `},
 			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0},
-			"write": false, "drained": false, "uptime_ms": 0, "protocol": 2, "build": "v0.1"}`},
+			"write": false, "drained": false, "uptime_ms": 0, "protocol": 3, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := ask(admin.New(c.node, "v0.1"), "GET", c.path)

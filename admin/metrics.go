@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"strconv"
 
-	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
@@ -14,7 +14,7 @@ import (
 var viewFamilies = []family{
 	{"athena_build_info", "Always 1; the labels identify the program.", gauge,
 		[]string{"version", "go", "protocol"}, func(l snapshot, s *sink) {
-			s.addValue(1, l.build, runtime.Version(), strconv.Itoa(wire.Version))
+			s.addValue(1, l.build, runtime.Version(), strconv.Itoa(message.Protocol))
 		}},
 	{"athena_insecure", "1 if the node runs without a secret or certificate.", gauge, nil,
 		func(l snapshot, s *sink) { s.addFlag(l.Insecure) }},
@@ -99,6 +99,9 @@ var electionFamilies = []family{
 	{"athena_clock_steps_total",
 		"Wall-clock steps after which the lease and the records had to be confirmed again.",
 		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.ClockSteps) }},
+	{"athena_stores_replaced_total",
+		"Places of members that this node, as the leader, gave to other stores at their addresses.",
+		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.Replaced) }},
 	{"athena_store_sync_seconds", "Time taken to save to the store.", buckets, nil,
 		func(l snapshot, s *sink) { s.addDurations(l.Counts.Saved) }},
 }

@@ -48,6 +48,12 @@ type Config struct {
 	// this time. The time must be at least LeaderTimeout, and should be the same on all nodes.
 	// Default: 0, preferences do not replace a working leader.
 	HandOverToPreferred time.Duration
+	// SeatTimeout is how long this node, as the leader, keeps the seat of a member that left or was
+	// lost. Until then, only a node at the same address gets the seat; afterwards, a new node at
+	// another address may get it if the cluster is full. ReleaseSeats removes it earlier. The time
+	// counts from the last message of the member or from the election of the leader, whichever is
+	// later. It should be the same on all nodes. Default: DefaultSeatTimeout.
+	SeatTimeout time.Duration
 	// Labels describe this node to the other members, for example its role, zone or HTTP address. View
 	// shows them on all members. All labels of a node together take at most member.MaxLabelBytes. Keys
 	// and values must be printable, and keys must not contain '='. SetLabels changes them at run time.

@@ -22,6 +22,8 @@ const (
 	CauseCrash Cause = "crash"
 	// CauseSilence means that no message from the leader arrived for LeaderTimeout.
 	CauseSilence Cause = "silence"
+	// CauseReplaced is CauseSilence of a leader at whose address another store answers.
+	CauseReplaced Cause = "replaced"
 	// CauseHandOver means that the leader was asked to leave, to hand over or to drain.
 	CauseHandOver Cause = "hand-over"
 	// CauseLeaseLost means that a majority did not answer the leader before its lease ended, or that

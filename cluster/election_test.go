@@ -213,7 +213,7 @@ func TestEveryCauseIsNamed(t *testing.T) {
 	s.setReport(o.ReadReport(time.Now(), observe.State{}))
 	want := []Cause{
 		CauseConflict, CauseCrash, CauseHandOver, CauseLeaseLost, CauseOutvoted, CauseRaised,
-		CauseSilence, CauseStart,
+		CauseReplaced, CauseSilence, CauseStart,
 	}
 	got := slices.Sorted(maps.Keys(s.LeaderChanges))
 	slices.Sort(want)

@@ -93,12 +93,13 @@ func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
 	})
 }
 
-// ReleaseSeats removes the seats of members that left, which otherwise keep them, until the cluster
-// has keep members. It blocks until all of these hold that state, or until ctx is done; the leader
-// then continues. The node must lead, and must hear a majority of Size without those that left.
-// Afterwards, athena resize can make the cluster smaller. The error is a *NotLeaderError, or a
-// *FieldError if keep is less than a majority of Size or than the number of members that are not
-// leaving.
+// ReleaseSeats removes the seats of members that left, which otherwise keep them for SeatTimeout,
+// until the cluster has keep members, or until no such seat is left because a waiting node got it.
+// It blocks until all members hold that state, or until ctx is done; the leader then continues. The
+// node must lead, and must hear a majority of Size without those that left. Afterwards, athena
+// resize can make the cluster smaller, or a node at another address can join. The error is a
+// *NotLeaderError, or a *FieldError if keep is less than a majority of Size or than the number of
+// members that are not leaving.
 func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
 	if least := member.Quorum(n.cfg.Size); keep < least {
 		return fieldErrorf("keep", "%d: the least is %d, a majority of %d", keep, least, n.cfg.Size)

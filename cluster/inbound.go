@@ -14,11 +14,8 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
-
-// protocol is the version of the protocol that this program speaks. Version 1 had another digest
-// for the states that followers acknowledge.
-const protocol = 2
 
 // Limits of the decoded messages that wait for the loop. While they are reached, connections are
 // not read. A decoded message takes up to four times the size of its frame, so all of them together
@@ -63,8 +60,8 @@ func (in inbound) Greet() message.Message {
 			Size:        n.cfg.Size,
 			SeedDigest:  n.cfg.seedDigest(),
 			Timings:     n.cfg.timings,
-			MinProtocol: protocol,
-			MaxProtocol: protocol,
+			MinProtocol: message.Protocol,
+			MaxProtocol: message.Protocol,
 			ClusterID:   id,
 
 			OtherTimings: n.cfg.otherTimings,
@@ -85,6 +82,7 @@ func (s settings) seedDigest() uint64 {
 // reasons of the machine have the names of message.Reason.
 const (
 	dropOtherSender = "other sender"
+	dropOtherStore  = "other store"
 	dropMisplaced   = "greet out of place"
 )
 
@@ -109,6 +107,9 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 		return err
 	}
 	n.observer.ObserveMessage(m)
+	if m.Body.Kind() == message.KindSeedKeepAliveAck {
+		n.net.NoteAnswer(from)
+	}
 	select {
 	case n.inbox <- inboxEntry{m, large}:
 	case <-n.life.Done():
@@ -131,6 +132,11 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 		return m, n.dropFrame(from, dropOtherSender,
 			fmt.Errorf("cluster: message with a different sender: %s",
 				safetext.PeerText(m.From.Address.String())))
+	case m.From.StoreID != from.StoreID:
+		// The connection proves one store. A frame of a new store in memory may have been queued before
+		// the node greets with that store.
+		n.observer.DropFrame(from, dropOtherStore, nil)
+		return message.Message{}, nil
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.dropFrame(from, dropMisplaced, errMisplaced)
 	}
@@ -159,21 +165,56 @@ func (in inbound) Needs(peer member.Address) bool {
 	return ok
 }
 
-// Admit accepts every peer: the transport has checked that it belongs to this cluster.
-func (in inbound) Admit(peer message.Message) error {
-	n := in.n
-	greet, _ := peer.Body.(message.Greet) // the transport has checked the type
-	same := greet.SeedDigest == n.cfg.seedDigest()
-	name := shownMember(n.currentSnapshot().view, peer.From.Address).Name
-	n.observer.ObserveGreet(peer.From, name, same)
-	return nil
+// maxAsks bounds the claims that wait for the loop. A claim beyond it is repeated.
+const maxAsks = 16
+
+// claim is a process that claims the address of a peer.
+type claim struct {
+	peer  member.Address
+	store member.StoreID
 }
 
-// handleReport handles a report of the transport about a connection.
+// Ask asks a peer for an answer, because another process claims its address.
+func (in inbound) Ask(peer member.Address, claimant member.StoreID) {
+	select {
+	case in.n.claims <- claim{peer, claimant}:
+	default:
+	}
+}
+
+// StoreOf returns the store of the member at an address in the held state.
+func (in inbound) StoreOf(peer member.Address) member.StoreID {
+	m, _ := in.n.currentSnapshot().held.Roster.Find(peer)
+	return m.StoreID
+}
+
+// Greeted observes the greeting of a peer.
+func (in inbound) Greeted(peer message.Message) {
+	n := in.n
+	greet, _ := peer.Body.(message.Greet) // the transport has checked the type
+	n.observer.ObserveGreet(peer.From, greet.SeedDigest == n.cfg.seedDigest())
+}
+
+// mayEnd reports whether this node ends because a peer reports that another process has its
+// address. A member does not: a peer may not know yet that it has the address now. And a stranger
+// must not be able to end a node.
+func (n *Node) mayEnd(reporter member.Address) bool {
+	s := n.currentSnapshot()
+	return !s.held.Roster.IsVoter(s.view.Self.Voter()) && inbound{n: n}.Needs(reporter)
+}
+
+// handleReport handles a report of the transport about a connection. A node without a place in the
+// cluster ends if another process has its address.
 func (n *Node) handleReport(r mesh.Report) {
 	if r.Kind == mesh.ReportFailed {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}
 	n.observer.ObserveConnection(r)
+	closed, ok := errors.AsType[*transport.CloseError](r.Err)
+	if ok && r.Kind == mesh.ReportRefusedByPeer && closed.Code == transport.CodeAddressTaken &&
+		n.mayEnd(r.Peer) {
+		n.stop(fmt.Errorf("%w: %s reports that another process answers at %s: correct the address "+
+			"that this process advertises, or stop the other process", ErrAddressInUse, r.Peer, n.cfg.self))
+	}
 }

@@ -28,7 +28,7 @@ func TestJoinErrorListsAnswers(t *testing.T) {
 	o := observe.New(observe.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
 	})
-	o.ObserveGreet(at(2, 0).Identity, "", false)
+	o.ObserveGreet(at(2, 0).Identity, false)
 	o.ObserveMessage(message.Message{From: at(2, 0).Identity, Claim: member.Claim{Chosen: true},
 		Body: message.JoinClusterResponse{Reason: message.ReasonClusterFull}})
 	report := func(port uint16, err error) {

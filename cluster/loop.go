@@ -58,6 +58,10 @@ func (n *Node) runLoop() {
 			now, in.Woke = n.readTurnClock()
 			in.Refused = p
 			out = n.machine.Refused(now, p)
+		case c := <-n.claims:
+			now, in.Woke = n.readTurnClock()
+			in.Order = true
+			out = n.machine.AskPeer(now, c.peer, c.store)
 		case c := <-n.calls:
 			now, in.Woke = n.readTurnClock()
 			in.Order = true

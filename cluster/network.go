@@ -46,6 +46,7 @@ func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 	m, err := mesh.New(mesh.Config{
 		Encode:      wire.Encode,
 		Decode:      wire.Decode,
+		Key:         n.keys.find,
 		Size:        n.cfg.Size,
 		Observers:   messaging.MaxObservers,
 		CustomBytes: MaxEventBytes,

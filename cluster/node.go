@@ -34,6 +34,7 @@ type Node struct {
 	steps    clock.StepWatch // used by the loop only
 	started  time.Time       // on clock
 	store    store.Store
+	keys     storeKeys
 	volatile bool // the store is in memory
 	net      *mesh.Mesh
 	mux      *receiver.Mux
@@ -46,6 +47,7 @@ type Node struct {
 	inbox    chan inboxEntry
 	large    chan struct{}           // semaphore: has an entry for each large message in memory
 	refusals chan statemachine.Probe // leaders whose hosts refuse packets to the port
+	claims   chan claim
 	calls    chan loopCall
 
 	messages  *messaging.Messenger

@@ -49,6 +49,9 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
 		n.publishSnapshot(after, changes)
 	}
+	if after.view.Self.StoreID != before.view.Self.StoreID {
+		n.net.ReplaceConns() // each connection proves one store
+	}
 	n.records.DeliverAnswers(out.Answers)
 	n.sendOutput(out)
 	n.handleLostMembers(changes)

@@ -68,6 +68,7 @@ func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 		inbox:    make(chan inboxEntry, inboxLength),
 		large:    make(chan struct{}, maxLarge),
 		refusals: make(chan statemachine.Probe),
+		claims:   make(chan claim, maxAsks),
 		calls:    make(chan loopCall),
 		done:     make(chan struct{}),
 	}
@@ -237,10 +238,12 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
 		OtherTimings:        n.cfg.otherTimings,
 		Traits:              member.Traits{Preference: n.cfg.Preference, Labels: n.cfg.labels},
 		HandOverToPreferred: n.cfg.HandOverToPreferred,
+		SeatTimeout:         n.cfg.SeatTimeout,
 
 		TrustRefusal: n.cfg.TrustRefusal,
 		Volatile:     n.volatile,
 		Rand:         newRand(),
+		NewStore:     n.keys.newStore,
 	}
 	n.machine = statemachine.New(cfg, d, n.started)
 	if n.recorder = observe.FromContext(ctx); n.recorder == nil {

@@ -161,6 +161,9 @@ type Counts struct {
 	// ClockSteps counts how often the wall clock was set forward. Each time, this node lost its
 	// authority and its records until the other members confirmed them.
 	ClockSteps uint64
+	// Replaced counts how often this node, as the leader, gave the place of a member to another store
+	// at the same address: the member had lost its store, or has a store in memory and was restarted.
+	Replaced uint64
 	// Elected has the time without a leader for each change of leader, except for the first leader
 	// after the start of the node.
 	Elected receiver.Durations
@@ -197,6 +200,7 @@ func countsOf(c observe.Counts) Counts {
 		Transitions: convertKeys(c.Transitions,
 			func(t observe.Transition) Transition { return Transition(t) }),
 		ClockSteps: c.ClockSteps,
+		Replaced:   c.Replaced,
 		Elected:    receiver.Durations(c.Elected),
 		Saved:      receiver.Durations(c.Saved),
 	}

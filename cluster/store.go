@@ -5,15 +5,16 @@ package cluster
 import (
 	"cmp"
 	"context"
-	crand "crypto/rand"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
@@ -57,22 +58,61 @@ func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
 		return c.Durable, err
 	}
 	if !known || c.Origin != n.cfg.storeOrigin() {
-		crand.Read(c.StoreID[:]) // never fails
+		c.Key = storekey.New()
+		c.StoreID = c.Key.StoreID()
 	} else if err := n.waitOldLeases(ctx, c); err != nil {
 		return c.Durable, err
 	}
 	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
+	n.keys.add(c.StoreID, c.Key)
 	if err := n.saveDurable(c.Durable); err != nil {
 		return c.Durable, fmt.Errorf("cluster: cannot save state: %w", err)
 	}
 	return c.Durable, nil
 }
 
+// storeKeys holds the key of the store. A node with a store in memory may begin a run with a new
+// store. Until its next view shows that run, it still greets with the former store.
+type storeKeys struct {
+	mu              sync.Mutex
+	current, former storeKey
+}
+
+type storeKey struct {
+	id  member.StoreID
+	key storekey.Key
+}
+
+func (k *storeKeys) add(id member.StoreID, key storekey.Key) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current, k.former = storeKey{id, key}, k.current
+}
+
+// newStore makes the key of a new store and returns its id.
+func (k *storeKeys) newStore() member.StoreID {
+	key := storekey.New()
+	id := key.StoreID()
+	k.add(id, key)
+	return id
+}
+
+// find returns the key of a store of this node.
+func (k *storeKeys) find(id member.StoreID) storekey.Key {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if id == k.former.id {
+		return k.former.key
+	}
+	return k.current.key
+}
+
 func (n *Node) saveDurable(d paxos.Durable) error {
 	began := time.Now()
 	owed := n.cfg.owed()
 	err := n.store.Save(store.Content{
-		Origin: n.cfg.storeOrigin(), LeaseTimeout: owed.Lease, HoldTimeout: owed.Hold, Durable: d,
+		Origin: n.cfg.storeOrigin(), LeaseTimeout: owed.Lease, HoldTimeout: owed.Hold,
+		Key: n.keys.find(d.StoreID), Durable: d,
 	})
 	n.observer.Metrics.Saved.Observe(time.Since(began))
 	return err
@@ -199,7 +239,8 @@ func (e *StoreMismatchError) Text(name func(field string) string) string {
 		"whole, stopped cluster")
 	differ(name("Advertise"), e.Made.Address, e.Given.Address,
 		"start at that address, the only one at which its vote counts, or empty the data directory: "+
-			"the node then joins as a new member (a seed of a cluster without a leader needs "+
-			name("JoinOnly")+" until it has joined)")
+			"the node then joins as a new member, in a full cluster once athena release has removed its "+
+			"former seat (a seed of a cluster without a leader needs "+name("JoinOnly")+
+			" until it has joined)")
 	return b.String()
 }

@@ -43,13 +43,13 @@ var elsewhere = []struct {
 	{"address", func(c *Config) { c.Addr = address(2).String() },
 		"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
-			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
-			"joined)"},
+			"as a new member, in a full cluster once athena release has removed its former seat (a seed " +
+			"of a cluster without a leader needs JoinOnly until it has joined)"},
 	{"another name of the same host", func(c *Config) { c.Advertise = "localhost:7002" },
 		"\nAdvertise localhost:7002: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
-			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
-			"joined)"},
+			"as a new member, in a full cluster once athena release has removed its former seat (a seed " +
+			"of a cluster without a leader needs JoinOnly until it has joined)"},
 	{"all of it", func(c *Config) { c.Size, c.Cluster, c.Addr = 5, "other", address(2).String() },
 		"\nCluster \"other\": the store was made for \"athena\": start with that name" +
 			"\nSize 5: the store was made for 3: start with that size and the seeds " +
@@ -57,8 +57,8 @@ var elsewhere = []struct {
 			"is only for a whole, stopped cluster" +
 			"\nAdvertise 127.0.0.1:7003: the store was made for 127.0.0.1:7002: start at that address, " +
 			"the only one at which its vote counts, or empty the data directory: the node then joins " +
-			"as a new member (a seed of a cluster without a leader needs JoinOnly until it has " +
-			"joined)"},
+			"as a new member, in a full cluster once athena release has removed its former seat (a seed " +
+			"of a cluster without a leader needs JoinOnly until it has joined)"},
 }
 
 // TestStoreOfSomethingElseIsRefused checks that a store that was made for another configuration is
@@ -128,7 +128,7 @@ func TestRestartAsClustersOfOne(t *testing.T) {
 }
 
 // TestNodeMovesWithAnEmptyDirectory checks that a node can move to another address with an empty
-// directory, as the error above advises: it gets the seat of its old address.
+// directory, as the error above advises: it gets a seat once that of its old address is released.
 func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3)
@@ -140,11 +140,23 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 		w.end(mover)
 		w.nodes = w.others(mover)
 		cfg := w.config(7, Config{})
-		moved, err := Start(w.within(2*cfg.WithDefaults().TTLTimeout), cfg, w.options(7)...)
+		ttl := cfg.WithDefaults().TTLTimeout
+		if _, err := Start(w.within(2*ttl), cfg, w.options(7)...); err == nil ||
+			!strings.Contains(err.Error(), "all seats are taken") {
+			t.Fatalf("Start before the release: got %v, want that all seats are taken", err)
+		}
+		released := make(chan error, 1)
+		go func() { // the member must be silent for TTLTimeout before its seat can go
+			released <- w.leader().ReleaseSeats(w.within(2*ttl), 2)
+		}()
+		moved, err := Start(w.within(2*ttl), cfg, w.options(7)...)
 		if err != nil {
 			t.Fatalf("Start at another address: got %v, want nil", err)
 		}
 		w.nodes = append(w.nodes, moved)
+		if err := <-released; err != nil {
+			t.Errorf("ReleaseSeats: %v", err)
+		}
 		if err := moved.WaitActive(w.within(time.Second), 3); err != nil {
 			t.Error(err)
 		}

@@ -29,6 +29,8 @@ const (
 	MinSecretBytes = quicnet.MinSecretBytes
 	// DefaultCluster is the default of Cluster.
 	DefaultCluster = "athena"
+	// DefaultSeatTimeout is the default of SeatTimeout.
+	DefaultSeatTimeout = 24 * time.Hour
 )
 
 // settings is a valid Config, in the types of the protocol.
@@ -54,6 +56,7 @@ func (c Config) WithDefaults() Config {
 	if !c.hasSecret() && !c.tlsFiles().Used() && (c.InsecureAnywhere || c.onLoopback()) {
 		c.Insecure = true
 	}
+	c.SeatTimeout = cmp.Or(c.SeatTimeout, DefaultSeatTimeout)
 	d := DefaultConfig()
 	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, d.HeartbeatInterval)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, d.HeartbeatTimeout)
@@ -110,6 +113,7 @@ func (c Config) parse() (settings, error) {
 	faults.Check(s.HandOverToPreferred == 0 || s.HandOverToPreferred >= s.LeaderTimeout,
 		"HandOverToPreferred", "%v: must be at least %s (%v), or 0 for never",
 		s.HandOverToPreferred, field("LeaderTimeout"), s.LeaderTimeout)
+	faults.Check(s.SeatTimeout > 0, "SeatTimeout", "%v: must be positive", s.SeatTimeout)
 	faults.readSecret(&s.Config)
 	faults.checkSecurity(s.Config, s.self)
 	s.checkTimings(&faults)

@@ -14,6 +14,11 @@ import (
 // can be read in decimal. With 1,000 commits per second a leader reaches it after 31 years.
 const revisionsOfVersion = 1_000_000_000_000
 
+// MaxVersion is the greatest version of a leader, about nine million: Token.Int64 has no room for a
+// greater one. No node votes for a greater version or takes a state of one. At one election per
+// minute a cluster reaches it after 17 years.
+const MaxVersion = math.MaxInt64/revisionsOfVersion - 1
+
 // Token is the fencing token of a leader or of the owner of a record: storage that has seen a token
 // refuses every smaller token. All tokens of a cluster are totally ordered. The token of a leader
 // is {version, 0}. The token of a record is the version and revision that set it. The zero Token is
@@ -37,9 +42,9 @@ func (t Token) IsZero() bool { return t == Token{} }
 // Int64 returns the token as VERSION x 10^12 + REVISION, which fits a BIGINT column and
 // keeps the order: 4.17 is 4000000000017. Commands run by athena lock and athena elect get
 // this number in ATHENA_TOKEN. Int64 returns an error if the revision is 10^12 or more, or
-// if the version exceeds about nine million.
+// if the version exceeds MaxVersion, which no cluster does.
 func (t Token) Int64() (int64, error) {
-	if t.Revision >= revisionsOfVersion || t.Version > math.MaxInt64/revisionsOfVersion-1 {
+	if t.Revision >= revisionsOfVersion || t.Version > MaxVersion {
 		return 0, fmt.Errorf("member: token %v does not fit into one integer: "+
 			"store its version and its revision", t)
 	}

@@ -64,9 +64,13 @@ func TestTokenText(t *testing.T) {
 	}
 }
 
-// TestTokenInt64 checks that Int64 keeps the order of tokens or returns an error.
+// TestTokenInt64 checks that Int64 keeps the order of tokens or returns an error. MaxVersion is the
+// greatest version that fits.
 func TestTokenInt64(t *testing.T) {
 	const most = 9_223_371
+	if member.MaxVersion != most {
+		t.Errorf("MaxVersion: got %d, want %d", member.MaxVersion, most)
+	}
 	sorted := []member.Token{
 		{}, {Revision: 1}, {Revision: 999_999_999_999}, {Version: 1}, {Version: 4, Revision: 17},
 		{Version: 5}, {Version: most, Revision: 999_999_999_999},

@@ -14,9 +14,6 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// protocol is the version of the protocol that this program speaks.
-const protocol = 2
-
 // handler implements mesh.Handler.
 type handler struct {
 	*messaging.Messenger
@@ -28,7 +25,8 @@ func (h handler) Greet() message.Message {
 	return message.Message{
 		From: h.o.self,
 		Body: message.Greet{
-			Cluster: h.o.cfg.Cluster, Size: 1, MinProtocol: protocol, MaxProtocol: protocol,
+			Cluster: h.o.cfg.Cluster, Size: 1, MinProtocol: message.Protocol,
+			MaxProtocol: message.Protocol,
 			Timings: message.Timings{
 				HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 5 * time.Second,
 				LeaderTimeout: 5 * time.Second, LeaseTimeout: 5 * time.Second,
@@ -38,7 +36,13 @@ func (h handler) Greet() message.Message {
 	}
 }
 
-func (h handler) Admit(message.Message) error { return nil }
+// Greeted does nothing: the members need no introduction.
+func (h handler) Greeted(message.Message) {}
+
+func (h handler) StoreOf(member.Address) (none member.StoreID) { return none }
+
+// Ask does nothing: members do not answer messages of an observer.
+func (h handler) Ask(member.Address, member.StoreID) {}
 
 func (h handler) Needs(member.Address) bool { return true }
 

@@ -4,9 +4,7 @@ package observer
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -16,6 +14,7 @@ import (
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
@@ -56,6 +55,7 @@ type View struct {
 type Observer struct {
 	cfg      Config
 	self     member.Identity
+	key      storekey.Key
 	seeds    []member.Address
 	net      *mesh.Mesh
 	messages *messaging.Messenger
@@ -99,10 +99,10 @@ func Start(ctx context.Context, cfg Config) (*Observer, error) {
 	if len(o.seeds) == 0 {
 		return nil, errors.New("observer: Members is required: list at least one host:port")
 	}
-	var id [16]byte
-	rand.Read(id[:]) // never fails
+	o.key = storekey.New()
+	id := o.key.StoreID()
 	o.self = member.Identity{
-		Address: member.ObserverAddress(hex.EncodeToString(id[:])), StoreID: id, Incarnation: 1,
+		Address: member.ObserverAddress(id.String()), StoreID: id, Incarnation: 1,
 	}
 	o.life, o.stop = context.WithCancelCause(context.Background())
 	if err := o.openMesh(); err != nil {
@@ -132,6 +132,7 @@ func (o *Observer) openMesh() error {
 	}
 	net, err := mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: assumedSize,
+		Key:         func(member.StoreID) storekey.Key { return o.key },
 		CustomBytes: messaging.MaxEventBytes,
 	}, o.openTransport)
 	if err != nil {

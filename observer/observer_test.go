@@ -18,6 +18,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -311,7 +312,7 @@ type fullMember struct {
 
 func (f fullMember) Greet() message.Message {
 	m := f.handler.Greet()
-	m.From = member.Identity{Address: f.at, Incarnation: 1}
+	m.From.Address = f.at
 	return m
 }
 
@@ -323,6 +324,7 @@ func TestObserverLeavesAFullMember(t *testing.T) {
 		defer first.Close()
 		full, err := mesh.New(mesh.Config{
 			Encode: wire.Encode, Decode: wire.Decode, Size: 3,
+			Key: func(member.StoreID) storekey.Key { return first.key },
 		}, func(transport.Config) (transport.Network, error) { return w.net.Listen(addressOf(9)) })
 		if err != nil {
 			t.Fatal(err)

@@ -171,8 +171,9 @@ const (
 // jumpsTooFar reports whether no election can have led to p. (S) The round must be at most 2^40,
 // and the version at most 2^16 above the voter's held version. If the proposer is a voter and its
 // proposal continues a newer state, that state counts instead. These limits are twice as high for
-// voters and founders (protocol.md 3). A node without a vote must not be able to bind voters to a
-// version that no other proposal can exceed. A founding proposes version 1.
+// voters and founders. No version exceeds member.MaxVersion (protocol.md 3). A node without a vote
+// must not be able to bind voters to a version that no other proposal can exceed. A founding
+// proposes version 1.
 func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	last, room := a.Held.Version, uint64(1)
 	switch {
@@ -183,5 +184,6 @@ func (a Acceptor) jumpsTooFar(p Proposal, fromVoter bool) bool {
 	case fromVoter:
 		last, room = max(last, p.Held.Version, p.Base.Version), 2
 	}
-	return p.ID.Version > last+room*MaxVersionJump || p.ID.Ballot.Round > room*maxRound
+	return p.ID.Version > last+room*MaxVersionJump || p.ID.Ballot.Round > room*maxRound ||
+		p.ID.Version > member.MaxVersion
 }

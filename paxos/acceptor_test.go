@@ -125,8 +125,8 @@ func TestAnEmptyAcceptorVotesInFoundingsOnly(t *testing.T) {
 
 // A proposal is refused if its round is above 2^40, or if its version is more than 2^16 above the
 // held version of the voter. If the proposer is a voter and its proposal continues a newer state,
-// that state counts instead. These limits are twice as high for voters and founders. A founding
-// proposes version 1 (protocol.md 3).
+// that state counts instead. These limits are twice as high for voters and founders. No node votes
+// for a version above member.MaxVersion. A founding proposes version 1 (protocol.md 3).
 func TestNumbersCannotBeUsedUp(t *testing.T) {
 	at := func(version, round uint64) Proposal { return pre(id(version, round, 1)) }
 	founding := func(version, round uint64) Proposal {
@@ -136,7 +136,9 @@ func TestNumbersCannotBeUsedUp(t *testing.T) {
 		p.Held = held
 		return p
 	}
+	const most = member.MaxVersion
 	held := Acceptor{Held: member.State{Number: number(4, 9)}}
+	last := Acceptor{Held: member.State{Number: number(most-1, 9)}}
 	for _, tc := range []struct {
 		name      string
 		a         Acceptor
@@ -151,6 +153,13 @@ func TestNumbersCannotBeUsedUp(t *testing.T) {
 		{"more", held, at(5+1<<17, 1), true, VersionJump},
 		{"more, on a newer state", held, holding(at(5+1<<17, 1), number(5, 0)), true, NotRefused},
 		{"the same of a stranger", held, holding(at(5+1<<16, 1), number(5, 0)), false, VersionJump},
+		{"the greatest version", last, holding(at(most, 1), number(most-1, 9)), false, NotRefused},
+		{"a greater one", last, holding(at(most+1, 1), number(most-1, 9)), false, VersionJump},
+		{"a greater one, of a voter", last, holding(at(most+1, 1), number(most, 2)), true, VersionJump},
+		{"a greater one, by one that was away", held, holding(at(most+1, 1), number(most, 2)), true,
+			VersionJump},
+		{"the greatest, by one that was away", held, holding(at(most, 1), number(most-1, 2)), true,
+			NotRefused},
 		{"round 2^40", held, at(5, 1<<40), false, NotRefused},
 		{"round above", held, at(5, 1+1<<40), false, VersionJump},
 		{"round above, of a voter", held, at(5, 1+1<<40), true, NotRefused},

@@ -3,6 +3,7 @@
 package statemachine_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -99,12 +100,23 @@ func (b *bus) start(ids ...int) {
 			Timings: b.timings,
 			Rand:    rand.New(rand.NewPCG(uint64(i), n.durable.Incarnation)),
 		}
+		cfg.NewStore = drawStore(cfg.Rand)
 		if n.conf != nil {
 			n.conf(&cfg)
 		}
 		n.Machine = statemachine.New(cfg, n.durable, b.now)
 		n.up, n.stop = true, nil
 		b.take(n, n.Advance(b.now))
+	}
+}
+
+// drawStore returns a function that makes store ids from r.
+func drawStore(r *rand.Rand) func() member.StoreID {
+	return func() (id member.StoreID) {
+		for i := 0; i < len(id); i += 8 {
+			binary.LittleEndian.PutUint64(id[i:], r.Uint64())
+		}
+		return id
 	}
 }
 

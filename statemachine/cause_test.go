@@ -45,6 +45,17 @@ func TestEachLossHasACause(t *testing.T) {
 			b.now = b.now.Add(b.timings.LeaderTimeout)
 			return b.nodes[0].Advance(b.now)
 		}, statemachine.Suspected, statemachine.CauseSilence},
+		{"silence, and another store at its address", func(b *bus) statemachine.Output {
+			b.hand(impostor(1, 2, member.Claim{}, message.LeaderQuery{ID: 1}))
+			b.now = b.now.Add(b.timings.LeaderTimeout)
+			return b.nodes[0].Advance(b.now)
+		}, statemachine.Suspected, statemachine.CauseReplaced},
+		{"silence after it was heard beside another store", func(b *bus) statemachine.Output {
+			b.hand(impostor(1, 2, member.Claim{}, message.LeaderQuery{ID: 1}))
+			b.hand(event(1, chosen(3, 1), b.ack(2)))
+			b.now = b.now.Add(b.timings.LeaderTimeout)
+			return b.nodes[0].Advance(b.now)
+		}, statemachine.Suspected, statemachine.CauseSilence},
 		{"its acks show that it has no majority", func(b *bus) statemachine.Output {
 			b.now = b.now.Add(b.timings.LeaderTimeout / 2)
 			b.hand(event(1, chosen(3, 1), message.LeaderKeepAliveAck{}))

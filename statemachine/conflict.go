@@ -61,6 +61,20 @@ func (m *Machine) awaitsAnswer(c member.Claim, from member.Address) bool {
 	return !lost
 }
 
+// AskPeer sends a message that every node answers. The node that uses the Machine calls it while
+// another process, which has the given store, claims the address of a peer, to learn whether the
+// peer is running.
+func (m *Machine) AskPeer(now time.Time, peer member.Address, claimant member.StoreID) Output {
+	m.beginCall(now)
+	for i, o := range m.lead.evicted {
+		if o.voter == (member.Voter{Address: peer, StoreID: claimant}) {
+			m.lead.evicted[i].heard = m.now
+		}
+	}
+	m.send(peer, message.SeedKeepAlive{})
+	return m.endCall()
+}
+
 // onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's claim is
 // worse. Step handles a better claim in the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
@@ -120,7 +134,7 @@ func (m *Machine) leaveGivenUp(
 		return false
 	}
 	m.freeSupport(in.From, given)
-	if m.role == member.Following && m.leader == given {
+	if m.follows(in.From) && m.leader == given {
 		m.suspectLeader(Trace{Event: in.Body.Kind(), Cause: cause}, pause)
 	}
 	return true

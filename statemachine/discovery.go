@@ -49,6 +49,7 @@ type joinState struct {
 type answer struct {
 	seed  member.Address
 	at    time.Time
+	named bool // whether the seed named a leader
 	holds bool // whether the seed holds a state
 }
 
@@ -152,7 +153,7 @@ func (m *Machine) askAll() {
 	}
 	for _, to := range m.targets(m.cfg.Seeds, addresses(m.durable.Held.Roster)) {
 		answered := slices.ContainsFunc(m.join.answers, func(a answer) bool {
-			return a.seed == to && a.at.After(m.join.roundStart)
+			return a.seed == to && !a.named && a.at.After(m.join.roundStart)
 		})
 		if !answered {
 			m.sendQuery(to)
@@ -264,12 +265,13 @@ func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
 			in.Claim != m.join.unresponsive {
 			m.join.leaderNamedAt = m.now
 		}
-		return
 	}
 	if !slices.Contains(m.cfg.Seeds, in.From.Address) {
 		return
 	}
-	a := answer{seed: in.From.Address, at: m.now, holds: !held.IsZero()}
+	a := answer{
+		seed: in.From.Address, at: m.now, named: !in.Claim.IsZero(), holds: !held.IsZero(),
+	}
 	m.join.answers = replaceOrAppend(m.join.answers, a, len(m.cfg.Seeds),
 		func(o answer) bool { return o.seed == a.seed })
 }

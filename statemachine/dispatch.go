@@ -4,7 +4,6 @@ package statemachine
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -137,16 +136,20 @@ func (m *Machine) refuseCluster(in message.Message) {
 	}
 }
 
-// isTrustedAddress reports whether this node accepts states, claims and proposals from address a.
-// The address must be that of a seed, of a member of the held roster, or of the leader that this
-// node follows or asked for a place. A node that has had no chosen leader for TTLTimeout trusts
-// every address, because all addresses that it knew may have been replaced.
-func (m *Machine) isTrustedAddress(a member.Address) bool {
-	if _, ok := m.durable.Held.Roster.Find(a); ok {
-		return true
-	}
-	return slices.Contains(m.cfg.Seeds, a) || a == m.leader.Leader || a == m.join.target.Leader ||
-		m.outOfTouch()
+// isTrusted reports whether this node accepts states, claims and proposals from a process. It must
+// be a voter of the held roster, or the leader that this node follows or asked for a place. An
+// address alone proves nothing: any process that knows the secret can claim it, or join. A node
+// that holds no state trusts every process, since it knows none. So does a node that has had no
+// chosen leader for TTLTimeout, because all members that it knew may have been replaced.
+func (m *Machine) isTrusted(id member.Identity) bool {
+	e, known := m.durable.Held.Roster.Find(id.Address)
+	return known && e.IsVoter() && e.StoreID == id.StoreID || m.follows(id) ||
+		m.join.target.Leader == id.Address || m.clusterID().IsZero() || m.outOfTouch()
+}
+
+// follows reports whether a process has the store of the leader that this node follows.
+func (m *Machine) follows(id member.Identity) bool {
+	return m.role == member.Following && m.follow.leader.Voter() == id.Voter()
 }
 
 // outOfTouch reports whether this node has had no chosen leader for TTLTimeout.
@@ -156,11 +159,8 @@ func (m *Machine) outOfTouch() bool {
 }
 
 // isTrustedSender reports whether this node accepts the claims in the message. A node that holds no
-// state trusts every sender. Such a node may be a seed that lost its store. A leader that is not a
-// seed must be able to reach this seed before it founds another cluster.
+// state may be a seed that lost its store. A leader that is not a seed must be able to reach this
+// seed before it founds another cluster.
 func (m *Machine) isTrustedSender(in message.Message) bool {
-	if m.clusterID().IsZero() {
-		return true
-	}
-	return in.Cluster == m.clusterID() && m.isTrustedAddress(in.From.Address)
+	return m.clusterID().IsZero() || in.Cluster == m.clusterID() && m.isTrusted(in.From)
 }

@@ -5,6 +5,7 @@ package statemachine_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -31,9 +32,9 @@ func TestRefusals(t *testing.T) {
 	for r := message.ReasonConflict; r <= message.ReasonUnknown; r++ {
 		reached[r] = true // records_test.go
 	}
-	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfJoinAnswers(),
-		refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(), refusalsByVoters(),
-		refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())
+	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfStores(),
+		refusalsOfJoinAnswers(), refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(),
+		refusalsByVoters(), refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())
 	for _, tc := range cases {
 		reached[tc.reason] = true
 		t.Run(tc.reason.String()+"/"+tc.name, func(t *testing.T) {
@@ -131,23 +132,17 @@ func ofCluster(from int, claim member.Claim, body message.Body) func(*bus) messa
 
 func refusalsOfJoins() []refusal {
 	join := message.JoinClusterRequest{}
-	again := func(incarnation uint64) func(*bus) message.Message {
-		return func(*bus) message.Message {
-			in := event(1, member.Claim{}, join)
-			in.From = newStore(run(1, incarnation))
-			return in
-		}
-	}
-	answered := []string{"n2: JoinClusterResponse"}
+	answered, told := []string{"n2: JoinClusterResponse"}, []string{"n4: JoinClusterResponse"}
 	return []refusal{{
 		name: "by a follower", reason: message.ReasonNotLeader, refused: true, at: follower,
 		event: fixed(2, member.Claim{}, join), sends: []string{"n3: JoinClusterResponse"},
 	}, {
 		name: "by a leader with N members", reason: message.ReasonClusterFull, refused: true, at: quorate,
-		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+		event: fixed(3, member.Claim{}, join), sends: told,
 	}, {
-		name: "a new store in no later run", reason: message.ReasonOldIncarnation, refused: true,
-		at: quorate, event: again(1), sends: answered,
+		name: "a run that no clock gives", reason: message.ReasonRunJump, refused: true, at: quorate,
+		event: func(*bus) message.Message { return ofRun(3, 1+1<<43+1, member.Claim{}, join) },
+		sends: told,
 	}, {
 		name: "the run that left on purpose", reason: message.ReasonOldIncarnation, refused: true,
 		at: func(t *testing.T) *bus {
@@ -160,27 +155,23 @@ func refusalsOfJoins() []refusal {
 		name: "an earlier run, by a founder", reason: message.ReasonOldIncarnation, refused: true,
 		at: func(t *testing.T) *bus {
 			b := aFounder(t, 5)
-			in := event(1, member.Claim{}, join)
-			in.From.Incarnation = 5
-			b.hand(in)
+			b.hand(ofRun(1, 5, member.Claim{}, join))
 			return b
 		},
 		event: fixed(1, member.Claim{}, join), sends: answered,
 	}, {
-		name: "a new store before the state is committed", reason: message.ReasonNotSettled,
-		refused: true, at: leader, event: again(2), sends: answered,
-	}, {
-		name: "a new store where M voters would not be left", reason: message.ReasonQuorumAtStake,
-		refused: true, at: func(t *testing.T) *bus { return aQuorateLeader(t, 2) },
-		event: again(2), sends: answered,
-	}, {
-		name: "by a leader bound to a later version", reason: message.ReasonLeaderBound, refused: true,
-		at: boundLeader, event: again(2), sends: answered,
-	}, {
 		name: "one bound to a version that no election reaches", reason: message.ReasonVersionJump,
 		refused: true, at: quorate,
 		event: fixed(1, member.Claim{}, message.JoinClusterRequest{Bound: member.MaxCount - 1}),
-		sends: []string{"n2: JoinClusterResponse"},
+		sends: answered,
+	}, {
+		name: "one without a vote that is bound above", reason: message.ReasonVersionJump,
+		refused: true, at: quorate,
+		event: fixed(3, member.Claim{}, message.JoinClusterRequest{Bound: 5}), sends: told,
+	}, {
+		name: "one without a vote that holds a later state", reason: message.ReasonVersionJump,
+		refused: true, at: quorate,
+		event: fixed(3, member.Claim{}, message.JoinClusterRequest{Held: number(5, 0)}), sends: told,
 	}, {
 		name: "one that holds a state, by a founder", reason: message.ReasonHoldsState, refused: true,
 		at:    founder,
@@ -188,15 +179,96 @@ func refusalsOfJoins() []refusal {
 	}, {
 		name: "a stranger, by a provisional leader with a roster", reason: message.ReasonNotMember,
 		refused: true, at: provisionalWithRoster,
-		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
-	}, {
-		name: "a new store, by a provisional leader with a roster", reason: message.ReasonNotSettled,
-		refused: true, at: provisionalWithRoster, event: again(2), sends: answered,
+		event: fixed(3, member.Claim{}, join), sends: told,
 	}, {
 		name: "a stranger, when the other places are kept for seeds", reason: message.ReasonClusterFull,
 		refused: true, at: founder,
-		event: fixed(3, member.Claim{}, join), sends: []string{"n4: JoinClusterResponse"},
+		event: fixed(3, member.Claim{}, join), sends: told,
 	}}
+}
+
+// refusalsOfStores lists joins of another store at the address of n2.
+func refusalsOfStores() []refusal {
+	join := message.JoinClusterRequest{}
+	at := func(incarnation uint64) func(*bus) message.Message {
+		return func(*bus) message.Message { return impostor(1, incarnation, member.Claim{}, join) }
+	}
+	all := []refusal{{
+		name: "where the member is heard", reason: message.ReasonAddressHeld, at: quorate, event: at(2),
+	}, {
+		name: "where the member was just heard, by a founder", reason: message.ReasonAddressHeld,
+		at: func(t *testing.T) *bus {
+			b := aFounder(t, 5)
+			b.hand(event(1, member.Claim{}, join))
+			return b
+		},
+		event: at(2),
+	}, {
+		name: "in no later run", reason: message.ReasonOldIncarnation, at: leaderOfASilentMember,
+		event: at(1),
+	}, {
+		name: "before the state is committed", reason: message.ReasonNotSettled,
+		at: func(t *testing.T) *bus {
+			b := aLeader(t, 3)
+			b.run(b.timings.HeartbeatTimeout + 1)
+			return b
+		},
+		event: at(2),
+	}, {
+		name: "where M voters would not be left", reason: message.ReasonQuorumAtStake,
+		at: func(t *testing.T) *bus {
+			b := aLeader(t, 3)
+			b.silence(1, 3, false)
+			return b
+		},
+		event: at(2),
+	}, {
+		name: "by a leader bound to a later version", reason: message.ReasonLeaderBound,
+		at: boundLeader, event: at(2),
+	}, {
+		name: "by a provisional leader with a roster", reason: message.ReasonNotSettled,
+		at: provisionalWithRoster, event: at(2),
+	}}
+	for i := range all {
+		all[i].name = "another store, " + all[i].name
+		all[i].refused, all[i].sends = true, []string{"n2: JoinClusterResponse"}
+	}
+	return all
+}
+
+// leaderOfASilentMember returns a quorate leader of three, whose member n2 has been silent for
+// HeartbeatTimeout. n3 shows the newest state, in which n2 is unreachable.
+func leaderOfASilentMember(t *testing.T) *bus {
+	t.Helper()
+	b := aQuorateLeader(t, 3)
+	b.silence(1, 3, true)
+	return b
+}
+
+// silence lets HeartbeatTimeout pass since the last message of node i, while the other members of
+// a cluster of the given size send keep-alives, with echoes or without. They hold the newest state
+// at the end.
+func (b *bus) silence(i, size int, echoes bool) {
+	b.t.Helper()
+	others := func() {
+		for j := 1; j < size; j++ {
+			echo := b.now
+			if !echoes {
+				echo = time.Time{}
+			}
+			if j != i {
+				b.hand(b.keepAlive(j, echo))
+			}
+		}
+	}
+	for range b.timings.HeartbeatTimeout / b.timings.HeartbeatInterval {
+		b.run(b.timings.HeartbeatInterval)
+		others()
+	}
+	others()
+	if got := b.status(0, i); got != member.Unreachable {
+		b.t.Fatalf("got n%d %v, want it silent\n%s", i+1, got, b)
+	}
 }
 
 // boundLeader returns n1, which leads version 4. Because n2 was bound to 6, n1 proposed itself for
@@ -361,8 +433,10 @@ func refusalsOfStates() []refusal {
 		event: fixed(1, member.Claim{}, message.LeaderElected{State: foreign(state(3, 4, 0, 1))}),
 	}, {
 		name: "a state of a version that no cluster reaches", reason: message.ReasonNotCandidate,
-		at:    follower,
-		event: fixed(1, member.Claim{}, message.LeaderElected{State: state(3, 1<<40, 0, 1)}),
+		at: follower,
+		event: fixed(1, member.Claim{}, message.LeaderElected{
+			State: state(3, member.MaxVersion+1, 0, 1),
+		}),
 	}, {
 		name: "LeaderElected from a stranger", reason: message.ReasonUnknownMember,
 		at:    follower,
@@ -534,6 +608,17 @@ func refusalsOfFormal() []refusal {
 			return b
 		},
 		event: fixed(2, member.Claim{}, formal(2, 5, value)), sends: voted,
+	}, {
+		name: "a state in which it has no vote", reason: message.ReasonNotVoter, refused: true, at: votes,
+		event: malformed(func(p *message.Proposal) { p.State.Roster[0].Status = member.Joining }),
+		sends: voted,
+	}, {
+		name: "a state that lists another store of it", reason: message.ReasonNotVoter, refused: true,
+		at: votes,
+		event: malformed(func(p *message.Proposal) {
+			p.State.Roster[0].Identity = newStore(run(0, 1))
+		}),
+		sends: voted,
 	}, {
 		name: "while it supports another", reason: message.ReasonSupports, refused: true, at: supporter,
 		event: fixed(2, member.Claim{}, formal(2, 5, value)), sends: voted,

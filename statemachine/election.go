@@ -64,7 +64,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	if hasVote {
 		m.propose.Proposer = m.propose.SeePromise(b.Promised, m.heldNumber().Version)
 	}
-	if m.isTrustedAddress(in.From.Address) && m.learnState(b.State) {
+	if m.isTrusted(in.From) && m.learnState(b.State) {
 		return
 	}
 	a := m.propose.Attempt

@@ -162,7 +162,11 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		return
 	}
 	if b.Healthy {
-		m.handleClaim(in.Claim, in.Claim.Leader)
+		if m.isTrustedSender(in) {
+			m.handleClaim(in.Claim, in.Claim.Leader)
+		} else {
+			m.drop(in, message.ReasonUnknownMember)
+		}
 		return
 	}
 	if !m.durable.Held.Roster.IsVoter(in.From.Voter()) {

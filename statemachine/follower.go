@@ -20,6 +20,7 @@ type followerState struct {
 	healthyAt time.Time
 	quorateAt time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
 	heardAt   time.Time     // when the newest ack arrived
+	replaced  bool          // another store has sent a message from its address since heardAt
 	probedAt  time.Time     // when the newest probe after heardAt was sent; zero for none
 	sentAt    time.Time     // when the newest keep-alive was sent
 	echo      message.Stamp // the greatest stamp of its acks
@@ -43,6 +44,9 @@ func (m *Machine) tickFollow() {
 	}
 	if m.due(m.lostAt()) {
 		cause := CauseSilence
+		if m.follow.replaced {
+			cause = CauseReplaced
+		}
 		if m.follow.heardAt.After(m.follow.healthyAt) {
 			cause = CauseLease // its acks show that it has no majority
 		}

@@ -70,16 +70,19 @@ func (m *Machine) isRecentAnswer(a answer) bool {
 }
 
 // heardSeeds counts the other seeds that recently showed that they have no leader. It reports
-// whether this node's address is the greatest, and whether one of those seeds holds a state.
+// whether this node's address is the greatest, and whether a seed, with or without a leader, holds
+// a state.
 func (m *Machine) heardSeeds() (answered int, greatest, holds bool) {
 	greatest = true
 	for _, a := range m.join.answers {
 		if !m.isRecentAnswer(a) {
 			continue
 		}
-		answered++
-		greatest = greatest && m.self.Address.Compare(a.seed) > 0
 		holds = holds || a.holds
+		if !a.named {
+			answered++
+			greatest = greatest && m.self.Address.Compare(a.seed) > 0
+		}
 	}
 	return answered, greatest, holds
 }
@@ -110,7 +113,7 @@ func (m *Machine) declareProvisional() {
 // claim in answer to their queries.
 func (m *Machine) announceToSeeds() {
 	for _, a := range m.join.answers {
-		if m.isRecentAnswer(a) && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
+		if m.isRecentAnswer(a) && !a.named && !slices.ContainsFunc(m.join.askers, func(x asker) bool {
 			return x.addr == a.seed && m.isRoundOpen(x)
 		}) {
 			m.send(a.seed, message.SeedKeepAlive{})

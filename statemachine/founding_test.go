@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -283,6 +284,23 @@ func TestAVoterThatHoldsNothingTakesTheStateFirst(t *testing.T) {
 	}
 }
 
+// In both stages of a founding the voters are the active members of the proposer's provisional
+// state, including those without a vote in a value that is adopted.
+func TestAFoundingCountsVotersWithoutAVoteInItsValue(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(0)
+	value := state(3, 1, 0, 1)
+	value.Roster = value.Roster.Without(addr(0))
+	p := message.Proposal{
+		Stage: message.Formal, ID: ballot(2, 1, 2), Founding: true,
+		SeedDigest: statemachine.SeedDigest(b.seeds), State: value,
+	}
+	votes := bodies[message.Vote](b.hand(event(2, member.Claim{}, p)).Send)
+	if len(votes) != 1 || !votes[0].Granted {
+		t.Errorf("got votes %+v, want one that is granted", votes)
+	}
+}
+
 // A node that is started with JoinOnly neither founds nor votes in a founding.
 func TestJoinOnlyNeitherFoundsNorVotes(t *testing.T) {
 	joinOnly := func(c *statemachine.Config) { c.JoinOnly = true }
@@ -329,5 +347,103 @@ func TestFullRosterIsAnnouncedOnce(t *testing.T) {
 	states := len(b.mail(mark, message.KindClusterAlignment))
 	if states >= 2*size {
 		t.Errorf("got %d states after 20 changes in 100 ms, want fewer than 2 for each member", states)
+	}
+}
+
+// A founding does not begin while the answer of another seed shows a held state, even of a seed
+// that still follows a leader. Here that leader refused n1, so n1 declares itself at the end of
+// TTLTimeout and gets M members before the answer has become too old to count.
+func TestAFoundingWaitsForASeedThatFollowsALeader(t *testing.T) {
+	for _, held := range []member.Number{number(3, 0), {}} {
+		b := newBus(t, 5, 5)
+		b.start(0)
+		answered := b.timings.TTLTimeout - 2*b.timings.RetryInterval - b.timings.HeartbeatInterval/2
+		for b.since() < answered { // n5, the greatest seed, may declare itself, so n1 waits
+			b.hand(event(4, member.Claim{}, message.LeaderQuery{}))
+			b.run(min(b.timings.RetryInterval, answered-b.since()))
+		}
+		b.hand(b.answer(2, chosen(3, 1), held))
+		b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Reason: message.ReasonVersionJump}))
+		b.until(b.timings.RetryInterval*5/2, "provisional leader", func() bool {
+			return b.view(0).Role == member.Provisional
+		})
+		for i := 3; i < 5; i++ {
+			b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+		}
+		b.untilSent(b.timings.RetryInterval, message.KindProposal)
+		counts := b.timings.RetryInterval * 9 / 4
+		if age := b.since() - answered; held.IsZero() == (age > counts) {
+			t.Errorf("the seed holds %v: the founding began %v after its answer, want it later than %v: %v",
+				held, age, counts, !held.IsZero())
+		}
+	}
+}
+
+// founded returns the version of the first state that n1, a founder of five, proposes after the
+// others have joined.
+func (b *bus) founded() uint64 {
+	b.t.Helper()
+	for i := 2; i < 5; i++ {
+		b.hand(event(i, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	}
+	b.run(b.timings.HeartbeatInterval/2 + 1)
+	pre := last[message.Proposal](b)
+	for _, e := range b.view(0).Members {
+		in := event(0, member.Claim{}, yes(pre))
+		in.From = e.Identity
+		if e.Address != addr(0) {
+			b.hand(in)
+		}
+	}
+	formal := last[message.Proposal](b)
+	if formal.Stage != message.Formal {
+		b.t.Fatalf("got %+v, want a formal proposal\n%s", formal, b)
+	}
+	return formal.State.Version
+}
+
+// The initial state has version 1, or the greatest floor of the proposer and of those that joined
+// it, plus 1. A process that got no place does not count, because it would raise the tokens of a
+// cluster that it is not in.
+func TestOnlyMembersRaiseTheVersionOfAFounding(t *testing.T) {
+	join := message.JoinClusterRequest{Seed: true, Bound: 50}
+	holds := join
+	holds.Held = number(3, 1)
+	beyond := join
+	beyond.Bound = paxos.MaxFloor + 2
+	for name, tc := range map[string]struct {
+		in   message.Message
+		want uint64
+	}{
+		"a member":                            {event(1, member.Claim{}, join), 50},
+		"one that holds a state":              {event(1, member.Claim{}, holds), 1},
+		"a node beyond N":                     {event(7, member.Claim{}, join), 1},
+		"a member with a floor that none has": {event(1, member.Claim{}, beyond), 1},
+		"a run beyond the limit":              {ofRun(1, 1<<43+2, member.Claim{}, join), 1},
+		"another store at a member's address": {impostor(2, 2, member.Claim{}, join), 1},
+	} {
+		b := aFounder(t, 5)
+		b.hand(event(2, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+		b.hand(tc.in)
+		if got := b.founded(); got != tc.want {
+			t.Errorf("bound to 50, %s: the first state has version %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
+// A joiner that had to wait for its place counts when it gets it.
+func TestAJoinerThatWaitedRaisesTheVersionOfAFounding(t *testing.T) {
+	b := aFounder(t, 5)
+	b.hand(event(1, member.Claim{}, message.JoinClusterRequest{Seed: true}))
+	in := impostor(1, 2, member.Claim{}, message.JoinClusterRequest{Seed: true, Bound: 50})
+	if out := b.hand(in); !gave(out, message.ReasonAddressHeld) {
+		t.Fatalf("got traces %+v, want it to wait", out.Trace)
+	}
+	b.run(b.timings.HeartbeatTimeout + b.timings.HeartbeatInterval)
+	if e, _ := b.view(0).Member(addr(1)); e.Identity != in.From {
+		t.Fatalf("got entry %+v, want the joiner in its place\n%s", e, b)
+	}
+	if got := b.founded(); got != 50 {
+		t.Errorf("a member is bound to 50: the first state has version %d, want 50", got)
 	}
 }

@@ -98,6 +98,7 @@ func (p *pair) number(base member.Number) member.Number {
 // state returns a state that a node could show: base, a successor of base, or another state.
 func (p *pair) state(base member.State) member.State {
 	s, held := base, p.held()
+	s.Cluster = p.cluster()
 	kind := p.in.pick(8)
 	switch {
 	case len(base.Roster) == 0 || kind >= 6:
@@ -188,9 +189,22 @@ func (p *pair) stamp(version, incarnation uint64) message.Stamp {
 	return s
 }
 
+// message returns a message without a body to the node, from a node of its cluster.
+func (p *pair) message(from member.Identity, claim member.Claim) message.Message {
+	return message.Message{From: from, To: p.cfg.Address, Claim: claim, Cluster: p.cluster()}
+}
+
+// cluster returns the id of the node's cluster, or the one that it finds if it holds no state.
+func (p *pair) cluster() member.ClusterID {
+	if id := p.held().Cluster; !id.IsZero() {
+		return id
+	}
+	return ourCluster
+}
+
 // arbitrary returns a message of any kind.
 func (p *pair) arbitrary() message.Message {
-	in := message.Message{From: p.who(), To: p.cfg.Address, Claim: p.claim()}
+	in := p.message(p.who(), p.claim())
 	if p.in.seldom() {
 		in.To = p.who().Address
 	}
@@ -307,7 +321,7 @@ func (p *pair) answer() message.Message {
 	// The newest messages are the most relevant.
 	back := p.in.pick(len(p.sent))
 	asked := p.sent[len(p.sent)-1-back]
-	in := message.Message{From: p.runAt(asked.To), To: p.cfg.Address, Claim: asked.Claim}
+	in := p.message(p.runAt(asked.To), asked.Claim)
 	in.Body = p.reply(asked, &in)
 	if in.Body == nil {
 		return p.arbitrary()

@@ -30,7 +30,14 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 		p.token = 0
 		return
 	}
-	switch {
+	self := member.Voter{Address: p.cfg.Address, StoreID: now.StoreID}
+	switch most := uint64(member.MaxVersion); {
+	case now.Held.Version > most || now.Promised.Version > most || now.Accepted.ID.Version > most:
+		p.t.Fatalf("%s: holds %v, promised %v, accepted %v, want no version above %d",
+			what, now.Held.Number, now.Promised, now.Accepted.ID, most)
+	case now.Accepted.ID != before.Accepted.ID && !before.Held.IsZero() && !now.Accepted.IsZero() &&
+		!now.Accepted.State.Roster.IsVoter(self): // a node that holds nothing votes in foundings only
+		p.t.Fatalf("%s: accepted\n%+v\nwithout a vote in it", what, now.Accepted)
 	case now.Incarnation < before.Incarnation:
 		p.t.Fatalf("%s: run %d after %d", what, now.Incarnation, before.Incarnation)
 	case now.Held.Number.Less(before.Held.Number),
@@ -48,6 +55,43 @@ func (p *pair) checkSaved(what string, before paxos.Durable, out statemachine.Ou
 	case before.Bound() > 0 && now.Held.Version != before.Held.Version &&
 		now.Held.Version < before.Bound():
 		p.t.Fatalf("%s: bound to %d, it took %v", what, before.Bound(), now.Held.Number)
+	}
+}
+
+// A standing is what a node holds and shows.
+type standing struct {
+	paxos.Durable
+	view member.View
+}
+
+func (p *pair) standing() standing { return standing{p.one.Durable(), p.one.View(p.now)} }
+
+// trusts reports whether the node may act on the word of a process (protocol.md 3). The result is
+// true for everybody unless the node leads, or follows the chosen leader of the state that it
+// holds.
+func (s standing) trusts(from member.Identity) bool {
+	chosen := s.view.Role == member.Leading || s.view.Role == member.Following
+	if !chosen || s.view.Version != s.Held.Version || s.view.Leader != s.Held.Leader {
+		return true
+	}
+	e, ok := s.Held.Roster.Find(from.Address)
+	return ok && e.IsVoter() && e.StoreID == from.StoreID
+}
+
+// checkUnmoved checks that a message of a process that the node does not trust deposed no leader,
+// and made the node take no state, vote or raise its version. A leader may have given the process
+// a place, but no vote.
+func (p *pair) checkUnmoved(in message.Message, before standing) {
+	p.t.Helper()
+	now := p.standing()
+	same := now.view.Role == before.view.Role && now.view.Leader == before.view.Leader &&
+		now.Held.Version == before.Held.Version && now.Promised == before.Promised &&
+		now.Accepted.ID == before.Accepted.ID && !p.one.Deadline().IsZero()
+	if before.view.Role == member.Following {
+		same = same && now.Held.Number == before.Held.Number
+	}
+	if !same {
+		p.t.Fatalf("%+v, which is not trusted, changed\n%+v\nto\n%+v", in, before, now)
 	}
 }
 

@@ -91,6 +91,7 @@ func newPair(t *testing.T, in *script) *pair {
 			LeaseTimeout: 4 * ms, TTLTimeout: 4 * ms, RetryInterval: ms,
 		}
 	}
+	p.cfg.SeatTimeout = p.cfg.Timings.TTLTimeout
 	p.saved = p.store()
 	p.start()
 	return p
@@ -118,9 +119,14 @@ func (p *pair) store() paxos.Durable {
 	return d
 }
 
+// greatestStored is the greatest version that a node has stored at its start. No version exceeds
+// member.MaxVersion, and the node has promised one of the next three versions.
+const greatestStored = member.MaxVersion - 3
+
 // led returns a state that a node may have taken: its leader is an active member.
 func (p *pair) led(base member.State) member.State {
 	s := p.state(base)
+	s.Version = min(s.Version, greatestStored)
 	e, ok := s.Roster.Find(s.Leader)
 	if ok && e.Status == member.Active && !s.Number.IsZero() && len(s.Roster) <= p.cfg.Size {
 		return s
@@ -145,6 +151,7 @@ func (p *pair) start() {
 	for _, m := range []**statemachine.Machine{&p.one, &p.two} {
 		cfg := p.cfg
 		cfg.Rand = rand.New(rand.NewPCG(p.saved.Incarnation, 7))
+		cfg.NewStore = drawStore(cfg.Rand)
 		*m = statemachine.New(cfg, p.saved, p.now)
 	}
 	p.advance(p.now)
@@ -155,7 +162,7 @@ func (p *pair) begin() {
 	p.t.Helper()
 	role, other := p.in.pick(4), p.who()
 	s := member.State{
-		Number: number(p.held().Version+3, 0), Cluster: ourCluster, Leader: p.cfg.Address,
+		Number: number(p.held().Version+3, 0), Cluster: p.cluster(), Leader: p.cfg.Address,
 	}
 	if role == 1 {
 		s.Leader = other.Address
@@ -172,13 +179,13 @@ func (p *pair) begin() {
 	}
 	switch _, led := s.Roster.Find(s.Leader); {
 	case role == 1 && led:
-		p.step(message.Message{
-			From: other, To: p.cfg.Address, Claim: s.Claim(), Body: message.ClusterAlignment{State: s},
-		})
+		in := p.message(other, s.Claim())
+		in.Body = message.ClusterAlignment{State: s}
+		p.step(in)
 	case role == 2:
-		p.step(message.Message{
-			From: other, To: p.cfg.Address, Body: message.LeaderElected{State: s},
-		})
+		in := p.message(other, member.Claim{})
+		in.Body = message.LeaderElected{State: s}
+		p.step(in)
 		p.support(s)
 	case role == 3:
 		p.pass(3 * p.cfg.Timings.TTLTimeout)
@@ -193,13 +200,13 @@ func (p *pair) support(s member.State) {
 		if e.Address == p.cfg.Address {
 			continue
 		}
-		p.step(message.Message{
-			From: e.Identity, To: p.cfg.Address, Claim: s.Claim(), Body: message.LeaderKeepAlive{
-				Number: s.Number, Digest: s.Digest(), Echo: message.Stamp{
-					Version: s.Version, Incarnation: p.saved.Incarnation, Clock: p.now.UnixNano(),
-				},
+		in := p.message(e.Identity, s.Claim())
+		in.Body = message.LeaderKeepAlive{
+			Number: s.Number, Digest: s.Digest(), Echo: message.Stamp{
+				Version: s.Version, Incarnation: p.saved.Incarnation, Clock: p.now.UnixNano(),
 			},
-		})
+		}
+		p.step(in)
 	}
 }
 
@@ -249,6 +256,11 @@ func (p *pair) operate() {
 			!errors.Is(err, statemachine.ErrNotActive) {
 			p.t.Fatalf("Transfer to %v: got %v and %v", to, err, errs[1])
 		}
+	case 5:
+		to := p.who()
+		p.call("AskPeer", func(m *statemachine.Machine) statemachine.Output {
+			return m.AskPeer(p.now, to.Address, to.StoreID)
+		})
 	default:
 		p.start()
 	}
@@ -286,11 +298,15 @@ func (p *pair) advance(now time.Time) {
 func (p *pair) step(in message.Message) {
 	p.t.Helper()
 	p.freeze(in.Body)
+	before := p.standing()
 	out := p.call(in.Body.Kind().String(), func(m *statemachine.Machine) statemachine.Output {
 		return m.Step(p.now, in)
 	})
 	for _, msg := range out.Send {
 		p.freeze(msg.Body)
+	}
+	if !before.trusts(in.From) {
+		p.checkUnmoved(in, before)
 	}
 }
 

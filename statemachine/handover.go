@@ -78,8 +78,9 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 }
 
 // ReleaseSeats makes the leader remove seats of members that left until its roster has the given
-// number of entries, as long as it leads. done reports whether it has that number, and every member
-// that did not leave holds that state. The error is ErrNotLeader if the node does not lead.
+// number of entries, or until no such seat is left because a joiner got the seat, as long as it
+// leads. done reports whether either has happened and every member that did not leave holds that
+// state. The error is ErrNotLeader if the node does not lead.
 func (m *Machine) ReleaseSeats(now time.Time, keep int) (out Output, done bool, err error) {
 	m.beginCall(now)
 	if m.stopped || m.role != member.Leading {
@@ -87,7 +88,8 @@ func (m *Machine) ReleaseSeats(now time.Time, keep int) (out Output, done bool, 
 	}
 	m.lead.keep = keep
 	s := m.durable.Held
-	done = len(s.Roster) <= keep && m.isCommitted()
+	done = m.isCommitted() &&
+		(len(s.Roster) <= keep || s.Roster.Count(member.Leaving) == 0)
 	for _, e := range s.Roster {
 		p := m.lead.peer(e.Address)
 		done = done && (p == nil || e.Status == member.Leaving || p.number.Compare(s.Number) >= 0)

@@ -49,7 +49,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	case b.Reason == message.ReasonOldIncarnation:
 		m.resolveAddressConflict(c, b.Known)
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
-		b.Reason == message.ReasonQuorumAtStake:
+		b.Reason == message.ReasonQuorumAtStake || b.Reason == message.ReasonAddressHeld:
 		// The leader has queued the request.
 		m.join.mustWait = true
 	default:
@@ -64,6 +64,7 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 type joiner struct {
 	member.Member // without a status
 	held          member.Number
+	bound         uint64
 	at            time.Time
 }
 
@@ -78,11 +79,8 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonVersionJump})
 		return
 	}
-	if m.role == member.Provisional && b.Bound <= paxos.MaxFloor+1 {
-		m.lead.boundSeen = max(m.lead.boundSeen, b.Bound) // for the founding
-	}
 	entry := member.Member{Identity: in.From, Name: b.Name, Seed: b.Seed, Traits: b.Traits}
-	j := joiner{Member: entry, held: b.Held, at: m.now}
+	j := joiner{Member: entry, held: b.Held, bound: b.Bound, at: m.now}
 	reason := m.assignPlace(j)
 	if reason == message.ReasonNone {
 		return
@@ -93,7 +91,8 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	case message.ReasonOldIncarnation:
 		e, _ := m.shownState().Roster.Find(in.From.Address)
 		answer.Known = e.Incarnation
-	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake:
+	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake,
+		message.ReasonAddressHeld:
 		// At most N joiners wait for a place.
 		m.lead.waiting = replaceOrAppend(m.lead.waiting, j, m.cfg.Size,
 			func(o joiner) bool { return o.Address == j.Address })
@@ -108,8 +107,12 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 	switch {
 	case !m.mayChange():
 		return message.ReasonLeaderBound
+	case j.Incarnation > max(m.self.Incarnation+maxRunLead, e.Incarnation+maxRunsBetween):
+		return message.ReasonRunJump
 	case known && e.StoreID == j.StoreID:
 		return m.restorePlace(e, j)
+	case known && m.isHeld(e):
+		return message.ReasonAddressHeld
 	case m.role == member.Provisional:
 		return m.assignProvisional(j, known)
 	case known && j.Incarnation <= e.Incarnation:
@@ -119,14 +122,14 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		if !m.isCommitted() {
 			return message.ReasonNotSettled
 		}
-		if !m.canSpareVote(e.Address) {
+		if m.hearsEvicted(e.Address) || !m.canSpareVote(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
 		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
 	case known || len(r) < m.cfg.Size:
 		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
 	default:
-		seat, ok := m.freeSeat()
+		seat, ok := m.freeSeat(false)
 		if !ok {
 			return message.ReasonClusterFull
 		}
@@ -134,6 +137,24 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		m.acceptJoiner(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
 	}
 	return message.ReasonNone
+}
+
+// hearsEvicted reports whether the process of another voter than that at a, whose place went to
+// another store, was heard within TTLTimeout. It has not lost its store, so addresses lead to wrong
+// processes, and a second vote must not be given up for the same mistake.
+func (m *Machine) hearsEvicted(a member.Address) bool {
+	return slices.ContainsFunc(m.lead.evicted, func(o evictedVoter) bool {
+		return o.voter.Address != a && !o.heard.IsZero() &&
+			m.now.Sub(o.heard) < m.timing.TTLTimeout
+	})
+}
+
+// isHeld reports whether the process of a member was heard within HeartbeatTimeout. Its place then
+// goes to no other store: two processes advertise one address, and the member was there first.
+func (m *Machine) isHeld(e member.Member) bool {
+	p := m.lead.peer(e.Address)
+	return e.Address == m.self.Address ||
+		p != nil && p.id == e.Identity && !e.Resigned && m.now.Sub(p.heard) < m.timing.HeartbeatTimeout
 }
 
 func (j joiner) entry(s member.Status) member.Member {
@@ -200,6 +221,16 @@ func (m *Machine) missingSeeds() int {
 // acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that j
 // knows the sender of the state when the state arrives.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
+	if e, known := m.shownState().Roster.Find(j.Address); known && e.StoreID != j.StoreID {
+		m.trace(Trace{Kind: Replaced, Peer: j.Address})
+		if e.IsVoter() {
+			m.lead.evicted = replaceOrAppend(m.lead.evicted, evictedVoter{voter: e.Voter()}, m.cfg.Size,
+				func(o evictedVoter) bool { return o.voter.Address == e.Address })
+		}
+	}
+	if m.role == member.Provisional && j.bound <= paxos.MaxFloor+1 {
+		m.lead.boundSeen = max(m.lead.boundSeen, j.bound) // for the founding
+	}
 	m.send(j.Address, message.JoinClusterResponse{Accepted: true})
 	p := m.lead.ensurePeer(j.Identity)
 	p.heard, p.number = m.now, member.Number{}

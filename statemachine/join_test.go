@@ -548,6 +548,31 @@ func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {
 	}
 }
 
+// A leader that replied that the joiner must wait may accept it later, although the joiner does not
+// know the leader otherwise, and is not asked again meanwhile.
+func TestAJoinerThatMustWaitIsAcceptedLater(t *testing.T) {
+	for reason, waits := range map[message.Reason]bool{
+		message.ReasonNotSettled: true, message.ReasonClusterFull: true,
+		message.ReasonQuorumAtStake: true, message.ReasonAddressHeld: true,
+		message.ReasonRunJump: false, message.ReasonVersionJump: false, message.ReasonNotMember: false,
+	} {
+		b := aVoter(t, 3)
+		b.hand(event(1, chosen(5, 7), message.SeedKeepAlive{})) // n2 names n8, which n1 does not know
+		b.hand(event(7, chosen(5, 7), message.JoinClusterResponse{Reason: reason}))
+		b.run(b.timings.HeartbeatInterval)
+		out := b.hand(event(7, chosen(5, 7), message.SeedKeepAlive{}))
+		if joins := bodies[message.JoinClusterRequest](out.Send); len(joins) != 0 {
+			t.Errorf("refused with %v, claims itself again: got %q, want no request", reason,
+				kinds(out.Send))
+		}
+		b.hand(event(7, chosen(5, 7), message.JoinClusterResponse{Accepted: true}))
+		if follows := b.count(0, statemachine.Follows, addr(7)) > 0; follows != waits {
+			t.Errorf("refused with %v, then accepted: follows n8: got %v, want %v\n%s", reason, follows,
+				waits, b)
+		}
+	}
+}
+
 // A run that had a place stops with ErrAddressInUse if a leader refuses it because a later run has
 // that place (protocol.md 3).
 func TestARunWhosePlaceALaterOneHasStops(t *testing.T) {
@@ -638,6 +663,28 @@ func TestASeedThatHoldsNothingWaitsForALeaderThatIsNamed(t *testing.T) {
 		if role := b.view(2).Role; role != member.Seeking {
 			t.Fatalf("at %v: got role %v, want %v", b.since(), role, member.Seeking)
 		}
+	}
+}
+
+// If none knows a leader, the seed with the greatest address among those that answered leaderless
+// declares itself. A greater seed that named a leader is not among them.
+func TestASeedThatNamedALeaderIsNotLeaderless(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.start(1)
+	hand := func(in message.Message) {
+		in.To = addr(1)
+		b.handTo(1, in)
+	}
+	hand(b.answer(2, chosen(5, 7), member.Number{}))
+	hand(event(7, chosen(5, 7), message.JoinClusterResponse{Reason: message.ReasonVersionJump}))
+	for b.view(1).Role == member.Seeking && b.since() < b.timings.TTLTimeout {
+		b.run(b.timings.RetryInterval / 10)
+		hand(event(0, member.Claim{}, message.LeaderQuery{}))
+	}
+	least, most := 2*b.timings.RetryInterval, b.timings.RetryInterval*9/4
+	if took := b.since(); took < least || took >= most {
+		t.Errorf("got n2 %v %v after n3 named a leader, want it to declare itself after %v",
+			b.view(1).Role, took, least)
 	}
 }
 

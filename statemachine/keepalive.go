@@ -94,7 +94,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		return
 	}
 	f := &m.follow
-	f.heardAt, f.probedAt = m.now, time.Time{}
+	f.heardAt, f.probedAt, f.replaced = m.now, time.Time{}, false
 	if b.Healthy || !m.leader.Chosen {
 		f.healthyAt = m.now
 	}

@@ -43,6 +43,14 @@ type leaderState struct {
 	leaseKnown bool
 	scratch    []int64
 	recordTable
+	// evicted lists the stores of voters that this leader gave up for others at their addresses.
+	evicted []evictedVoter
+}
+
+// evictedVoter is a voter whose place went to another store.
+type evictedVoter struct {
+	voter member.Voter
+	heard time.Time // when its process was last heard, which then cannot have lost its store
 }
 
 // peer is what a leader knows about one run of a member.
@@ -197,21 +205,23 @@ func (m *Machine) isCommitted() bool {
 	return n >= m.quorum
 }
 
-// noteBound records that the sender of a message is bound to a version above this leader's. The
-// leader then proposes itself for a version above that one (protocol.md 6, 8). If no election can
-// have reached the version, noteBound refuses the message and returns false.
+// noteBound records that a voter is bound to a version above this leader's. The leader then
+// proposes itself for a version above that one (protocol.md 6, 8). A node without a vote never
+// raises the version, and all voters together raise it at most once in TTLTimeout: otherwise nodes
+// that join again and again with greater numbers would use the tokens up. If noteBound does not
+// accept the version, it refuses the message and returns false.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
-	room := uint64(maxJoinJump)
-	if m.shownState().Roster.IsVoter(in.From.Voter()) {
-		room = paxos.MaxVersionJump
+	if version <= max(m.leader.Version, m.lead.boundSeen) {
+		return true
 	}
-	if version > m.leader.Version+room {
+	if !m.shownState().Roster.IsVoter(in.From.Voter()) ||
+		version > m.leader.Version+paxos.MaxVersionJump || version >= member.MaxVersion ||
+		!m.raisedAt.IsZero() && m.now.Sub(m.raisedAt) < m.timing.TTLTimeout {
 		m.refuse(in, message.ReasonVersionJump)
 		return false
 	}
-	if version > m.leader.Version && version > m.lead.boundSeen {
-		m.lead.boundSeen = version
-		m.propose.at = m.now
-	}
+	m.trace(Trace{Kind: Raised, Peer: in.From.Address, Version: version})
+	m.lead.boundSeen, m.raisedAt = version, m.now
+	m.propose.at = m.now
 	return true
 }

@@ -37,8 +37,14 @@ type Config struct {
 	// HandOverToPreferred is how long a more preferred member must be active before this node, as the
 	// leader, hands over to it; 0 disables this (protocol.md 6, preference).
 	HandOverToPreferred time.Duration
+	// SeatTimeout is how long the seat of a member that left or was lost is kept for it. Then a node
+	// with another address may get the seat.
+	SeatTimeout time.Duration
 	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand
+	// NewStore makes the key of a new store in memory, and returns the id of the store. It is required
+	// if Volatile is set.
+	NewStore func() member.StoreID
 }
 
 // Machine runs the protocol of one node.
@@ -62,6 +68,9 @@ type Machine struct {
 	// startWaitEnd is when the wait after the start ends. From then on this run may vote for any node
 	// (protocol.md 5, restart).
 	startWaitEnd time.Time
+
+	// raisedAt is when a voter last made this node, as the leader, exceed its version.
+	raisedAt time.Time
 
 	role member.Role
 	// leader is the claim of the leader that this node follows, or the node's own claim.

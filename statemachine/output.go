@@ -83,6 +83,8 @@ const (
 	Missed                                 // a heartbeat of Peer is late
 	RecordRevoked                          // the leader revoked a record of Peer
 	RecordsEnded                           // the leader dropped the records of a silent Peer
+	Raised                                 // the leader must exceed Version, to which Peer is bound
+	Replaced                               // the leader gave the place of Peer to another store
 	TraceKinds                             // the number of kinds
 )
 
@@ -92,7 +94,7 @@ var traceKindNames = [TraceKinds]string{
 	"gives its proposal up", "counts a majority", "becomes leader", "gains authority",
 	"loses authority", "steps down", "moves a member", "has left", "starts a new run",
 	"is overruled", "votes", "counts a vote", "misses a heartbeat", "revokes a record",
-	"ends the records of a member",
+	"ends the records of a member", "must exceed a version", "gives a place to another store",
 }
 
 // String returns the name that test/scenarios.md uses.
@@ -149,6 +151,7 @@ const (
 	CauseNone     Cause = iota
 	CauseCrash          // the host refused the leader's port, or a later run of it sent a message
 	CauseSilence        // no ack for LeaderTimeout
+	CauseReplaced       // another store answers at the leader's address, and the leader was silent
 	CauseHandOver       // an operator asked it to leave, hand over or drain
 	CauseLease          // no majority answered it, so its lease expired
 	CauseOutvoted       // another leader was elected although this node did not suspect its own
@@ -159,7 +162,7 @@ const (
 )
 
 var causeNames = [Causes]string{
-	"none", "crash", "silence", "hand-over", "lease lost", "outvoted",
+	"none", "crash", "silence", "replaced", "hand-over", "lease lost", "outvoted",
 	"conflict: chosen", "conflict: version", "conflict: address",
 }
 

@@ -566,6 +566,8 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b.acquire(a, "k")
 	b.wants(message.ReasonNone, a, nil, drop("k"))
 	b.cut = func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
+	// Its place goes to no other store before it was silent for so long.
+	b.run(b.timings.HeartbeatTimeout + b.timings.HeartbeatInterval)
 	other := message.Message{From: b.nodes[a].View(b.now).Self, To: addr(l)}
 	other.From.StoreID[0] = 99
 	other.From.Incarnation++

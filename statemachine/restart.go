@@ -9,16 +9,20 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// noteRun handles the run of a peer that sent a message. If the run is later than the known one,
-// the known run and any leadership of that run have ended (protocol.md 5, support).
+// noteRun handles the run of a peer that sent a message. If the run is later than the known one of
+// the same store, the known run and any leadership of that run have ended (protocol.md 5, support).
+// A process with another store proves nothing about that run.
 func (m *Machine) noteRun(from member.Identity) {
 	s := &m.support
 	if s.leader.Voter() == from.Voter() && from.Incarnation > s.leader.Incarnation {
 		*s = supportState{}
 	}
 	f := &m.follow
-	if m.role == member.Following && f.leader.Address == from.Address &&
-		from.Incarnation > f.leader.Incarnation && f.leader.Incarnation != 0 {
+	switch {
+	case m.role != member.Following || f.leader.Address != from.Address:
+	case f.leader.StoreID != from.StoreID:
+		f.replaced = true
+	case from.Incarnation > f.leader.Incarnation:
 		m.suspectLeader(Trace{Cause: CauseCrash}, 0)
 	}
 }

@@ -81,19 +81,14 @@ func (m *Machine) endLeadership(given member.Claim) {
 	m.isolation.noChosenSince = m.now
 }
 
-// becomeNewRun discards everything and draws a new store id. It is only for a memory store, which
+// becomeNewRun discards everything and makes a new store. It is only for a memory store, which
 // would be empty after the next start anyway.
 func (m *Machine) becomeNewRun() {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	d := m.durable
 	d.Acceptor = paxos.Acceptor{}
-	for i := 0; i < len(d.StoreID); i += 8 {
-		r := m.cfg.Rand.Uint64()
-		for j := range 8 {
-			d.StoreID[i+j] = byte(r >> (8 * j))
-		}
-	}
+	d.StoreID = m.cfg.NewStore()
 	d.Incarnation++
 	m.persist(d)
 	m.digest = d.Held.Digest()

@@ -30,6 +30,7 @@ func machineInRole(role member.Role) *Machine {
 	}
 	m := New(Config{
 		Address: self.Address, Size: 3, Rand: rand.New(rand.NewPCG(1, 1)),
+		NewStore: func() member.StoreID { return member.StoreID{2} },
 		Timings: message.Timings{
 			HeartbeatInterval: 100 * time.Millisecond, HeartbeatTimeout: 400 * time.Millisecond,
 			LeaderTimeout: time.Second, LeaseTimeout: time.Second,

@@ -174,30 +174,42 @@ func (m *Machine) finishLeaving() {
 // releaseSeat removes a seat from the roster if an operator requested it. (S) The next one waits
 // until this change is committed.
 func (m *Machine) releaseSeat() {
-	if len(m.durable.Held.Roster) <= m.lead.keep {
+	r := m.durable.Held.Roster
+	if len(r) <= m.lead.keep || r.Count(member.Leaving) == 0 {
 		m.lead.keep = 0
 	}
 	if m.lead.keep == 0 {
 		return
 	}
-	if seat, ok := m.freeSeat(); ok {
+	if seat, ok := m.freeSeat(true); ok {
 		m.changeStatuses([]member.Member{{Identity: member.Identity{Address: seat}}})
 	}
 }
 
 // freeSeat returns a seat that may be given to a joiner, or removed. (S) It returns false unless
 // the leader is quorate, its state is committed, and M of the remaining voters were heard within
-// HeartbeatTimeout (protocol.md 3).
-func (m *Machine) freeSeat() (member.Address, bool) {
+// HeartbeatTimeout (protocol.md 3). Unless an operator requested it, the seat is kept for the
+// member for SeatTimeout: another process must not take it because the member is down for a while.
+func (m *Machine) freeSeat(requested bool) (member.Address, bool) {
 	if m.role != member.Leading || !m.isQuorate(m.now) || !m.isCommitted() {
 		return member.Address{}, false
 	}
 	for _, e := range m.durable.Held.Roster {
-		if e.Status == member.Leaving && e.Gone {
+		if e.Status == member.Leaving && e.Gone &&
+			(requested || m.due(m.seatDeadline(e))) {
 			return e.Address, m.canSpareVote(e.Address)
 		}
 	}
 	return member.Address{}, false
+}
+
+// seatDeadline returns until when the seat of a gone member is kept for it. A new leader counts
+// from its election, because it does not know when the member was last heard.
+func (m *Machine) seatDeadline(e member.Member) time.Time {
+	if p := m.lead.peer(e.Address); p != nil {
+		return p.heard.Add(m.cfg.SeatTimeout)
+	}
+	return time.Time{}
 }
 
 // canSpareVote reports whether the cluster can do without the vote of the member at a. M of the

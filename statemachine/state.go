@@ -10,7 +10,7 @@ import (
 
 // onElected takes the initial state of a chosen leader.
 func (m *Machine) onElected(in message.Message, b message.LeaderElected) {
-	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+	if reason := m.mayTakeFrom(in.From, b.State); reason != message.ReasonNone {
 		m.drop(in, reason)
 		return
 	}
@@ -28,7 +28,7 @@ func (m *Machine) onAlignment(in message.Message, b message.ClusterAlignment) {
 		m.takeSoftState(in, b.State)
 		return
 	}
-	if reason := m.mayTakeFrom(in.From.Address, b.State); reason != message.ReasonNone {
+	if reason := m.mayTakeFrom(in.From, b.State); reason != message.ReasonNone {
 		m.drop(in, reason)
 		return
 	}
@@ -84,7 +84,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if m.role != member.Following || m.leader != in.Claim {
+	if !m.follows(in.From) || m.leader != in.Claim {
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	}
@@ -130,9 +130,9 @@ func (m *Machine) followState(s member.State, leader member.Identity) {
 	}
 }
 
-// mayTakeFrom returns the reason not to take a chosen state sent by a, or ReasonNone.
-func (m *Machine) mayTakeFrom(a member.Address, s member.State) message.Reason {
-	if !m.isTrustedAddress(a) {
+// mayTakeFrom returns the reason not to take a chosen state that a process sent, or ReasonNone.
+func (m *Machine) mayTakeFrom(from member.Identity, s member.State) message.Reason {
+	if !m.isTrusted(from) {
 		return message.ReasonUnknownMember
 	}
 	return m.mayTake(s)
@@ -220,24 +220,24 @@ func (m *Machine) traceMoves(before, after member.State) {
 // up the numbers that receivers accept (member.MaxCount), or move the fencing token beyond what
 // fits into one integer (member.Token.Int64).
 const (
-	// maxJoinJump replaces paxos.MaxVersionJump for the bound of a joiner without a vote. It allows
-	// for a few failed elections while a joiner gets its seat, and limits how far each joiner may move
-	// the token.
-	maxJoinJump = 1 << 8
-	// maxStateJump is how far the version of a chosen state may be above the held one. A node may
-	// have been away for long: at one election per second the limit is 136 years.
-	maxStateJump = 1 << 32
 	// maxRunJump is how far a member's incarnation may be above the known one. An incarnation is
 	// the time in milliseconds since 1970, or one more than the last incarnation if that is
 	// greater.
 	maxRunJump = 1 << 44
+	// maxRunLead is how far the incarnation of a joiner may be above that of the leader, 278 years of
+	// clock difference. It is less than maxRunJump, so that any other store can still exceed the
+	// incarnation of a joiner at its address.
+	maxRunLead = 1 << 43
+	// maxRunsBetween is how far it may in any case be above the known run of the address: a process
+	// may be started that often before it joins again.
+	maxRunsBetween = 1 << 10
 )
 
 // isPlausible reports whether a leader of a cluster of this size could have made s.
 func (m *Machine) isPlausible(s member.State) bool {
 	leader, ok := s.Roster.Find(s.Leader)
 	return ok && leader.Status == member.Active && len(s.Roster) <= m.cfg.Size &&
-		s.Version > 0 && s.Version <= m.heldNumber().Version+maxStateJump
+		s.Version > 0 && s.Version <= member.MaxVersion
 }
 
 // isChoosable reports whether M votes could have chosen the leader of s in this node's cluster. A

@@ -113,7 +113,7 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 		return message.ReasonStartWait
 	case !p.Founding && !m.heldNumber().Less(p.Held) && !m.durable.Held.Roster.IsVoter(from.Voter()):
 		return message.ReasonNotVoter
-	case !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):
+	case !p.Founding && from != m.self && !m.isTrusted(from):
 		return message.ReasonUnknownMember
 	}
 	return message.ReasonNone
@@ -127,13 +127,17 @@ func (m *Machine) refuseFormal(from member.Identity, p paxos.Proposal) message.R
 	}
 	candidate := p.State.LeaderIdentity()
 	switch {
+	case !p.Founding && !p.State.Roster.IsVoter(m.self.Voter()):
+		// The vote would not count, but would bind this node, and a node without a vote cannot make a
+		// leader exceed the version to which it is bound.
+		return message.ReasonNotVoter
 	case m.supportsOther(candidate.Voter()):
 		return message.ReasonSupports
 	case m.startWaitExcludes(candidate.Address):
 		return message.ReasonStartWait
 	case m.isQuorate(m.now) && candidate.Address != m.self.Address:
 		return message.ReasonLeaseRuns
-	case !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):
+	case !p.Founding && from != m.self && !m.isTrusted(from):
 		return message.ReasonUnknownMember
 	}
 	return message.ReasonNone

@@ -15,7 +15,7 @@ var floors = [][]string{
 		"internal/children", "internal/handshakes", "internal/results", "internal/safetext",
 		"internal/zslog", "internal/eventname",
 	},
-	{"paxos", "leader", "transport"},
+	{"paxos", "leader", "transport", "internal/storekey"},
 	{"internal/message", "internal/transports", "record"},
 	{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",

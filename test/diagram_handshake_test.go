@@ -12,6 +12,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -109,6 +110,7 @@ func newHandshake() (h *handshake, err error) {
 	for i := range h.nodes {
 		h.nodes[i], err = mesh.New(mesh.Config{
 			Encode: wire.Encode, Decode: h.decode(i), Size: len(h.nodes),
+			Key: func(member.StoreID) storekey.Key { return shaker(i).key() },
 		}, func(transport.Config) (transport.Network, error) {
 			return network.Listen(shaker(i).address())
 		})
@@ -158,21 +160,25 @@ func (s shaker) address() member.Address {
 	return member.Address{Host: "member", Port: uint16(s) + 1}
 }
 
+func (s shaker) key() storekey.Key { return storekey.Key{byte(s) + 1} }
+
 func (s shaker) Greet() message.Message {
 	return message.Message{
-		From: member.Identity{Address: s.address(), StoreID: member.StoreID{byte(s) + 1}, Incarnation: 1},
+		From: member.Identity{Address: s.address(), StoreID: s.key().StoreID(), Incarnation: 1},
 		Body: message.Greet{
 			Name: "member", Cluster: "athena", Size: 2, Timings: lan(), MinProtocol: 1, MaxProtocol: 1,
 		},
 	}
 }
 
-func (shaker) Admit(message.Message) error            { return nil }
-func (shaker) Needs(member.Address) bool              { return true }
-func (shaker) System(member.Identity, []byte) error   { return nil }
-func (shaker) Custom(member.Identity, []byte) error   { return nil }
-func (shaker) Answered(member.Identity, []byte) error { return nil }
-func (shaker) Lost(member.Identity)                   {}
+func (shaker) Greeted(message.Message)                      {}
+func (shaker) Needs(member.Address) bool                    { return true }
+func (shaker) Ask(member.Address, member.StoreID)           {}
+func (shaker) StoreOf(member.Address) (none member.StoreID) { return none }
+func (shaker) System(member.Identity, []byte) error         { return nil }
+func (shaker) Custom(member.Identity, []byte) error         { return nil }
+func (shaker) Answered(member.Identity, []byte) error       { return nil }
+func (shaker) Lost(member.Identity)                         {}
 
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}

@@ -69,11 +69,12 @@ func TestDiagramSeedJoining(t *testing.T) {
 		play: func(_ *testing.T, s *stage) {
 			c := s.build(3, 0, 1)
 			// seed1 loses its disk, as if the other two seeds had founded the cluster while seed1 was down.
+			// No other store gets its place before it was silent for HeartbeatTimeout.
 			s.form(0, 1, 2)
 			s.lead(2)
 			c.Crash(0)
 			c.LoseDisk(0)
-			c.RunFor(lan().HeartbeatInterval)
+			c.RunFor(lan().HeartbeatTimeout + lan().HeartbeatInterval)
 			s.roll("")
 			c.Start(0)
 			s.cut("accepted member", s.sent("JoinClusterResponse(accepted)", 1))

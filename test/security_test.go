@@ -28,6 +28,12 @@ var securityRules = []struct {
 		"TestAnotherProgramIsNoNode", "TestCheckGreetRefusesEachDifference",
 		"TestNetwork/MismatchIsRefusedOnBothSides", "TestNetwork/NothingBeforeAdmission",
 	}},
+	{"Only a process that has the store of a member speaks for it", []string{
+		"TestOnlyTheStoreProvesItself", "TestNetwork/StoresAreProved",
+		"TestNetwork/ClaimOfAMemberIsRefused", "TestNetwork/ClaimOfAnAbsentMemberIsRefused",
+		"TestNetwork/GreetingAloneTakesNoRoom", "TestIntruders", "TestMembersReturnDespiteClaims",
+		"TestMistypedAddresses", "TestProcessMistypedAddress", "TestReadableByOthers",
+	}},
 	{"No session resumption, no 0-RTT", []string{
 		"TestNothingIsResumed", "TestWhatAPeerMayTake",
 	}},

@@ -127,7 +127,9 @@ func TestStackAddressGivenBack(t *testing.T) {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
 			i := others(s.leader())[0]
 			first := s.TakeOver(i, copied)
-			s.Within(2*lan().RetryInterval, "one cluster", s.settled)
+			// Another store first waits until the others find that the first process does not answer, and
+			// then until that process is silent.
+			s.Within(2*lan().RetryInterval+2*time.Second, "one cluster", s.settled)
 			s.Crash(i)
 			back := time.Now()
 			select {

@@ -46,12 +46,17 @@ const (
 	CodeGarbage                // the peer sent bytes that are not a frame
 	CodeTimeout                // the peer did not greet, read or leave in time
 	CodeLeft                   // each end has received everything that the other one wrote
+	// CodeUnproved refuses a dialer whose address belongs to another store, or has a connection to
+	// one. This node dials the address to find out which store answers there.
+	CodeUnproved
+	// CodeAddressTaken refuses a dialer whose address belongs to another process, which answers.
+	CodeAddressTaken
 	codes
 )
 
 var codeNames = [codes]string{
 	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
-	"left",
+	"left", "unproved", "address taken",
 }
 
 // String returns the name of the code in logs.

@@ -88,6 +88,10 @@ type Conn interface {
 	// certificates of this network do not name members; a peer may then greet from any
 	// address.
 	Certificate() *x509.Certificate
+	// Binding returns the channel binding of the connection: bytes that are equal at both of its ends,
+	// and different for every other connection (RFC 9266, tls-exporter). A peer signs them to prove
+	// which store it has. The caller must not change them.
+	Binding() []byte
 	// PortRefused asks the peer's host whether it refuses packets to at, the member's address. A
 	// refusal proves that the process is gone. The connection may have ended. PortRefused blocks
 	// for at most a second, and returns earlier if ctx is done. It returns false if the host does

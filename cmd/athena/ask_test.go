@@ -152,14 +152,14 @@ func TestAsk(t *testing.T) {
 			"seeds    h:2 has different --seeds: use the same list on every node of a cluster\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
-			"running  0s, b, protocol 2\n", ""},
+			"running  0s, b, protocol 3\n", ""},
 		{"status without quorum", leaderless, []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 0\n" +
-			"running  0s, b, protocol 2\n", ""},
+			"running  0s, b, protocol 3\n", ""},
 		{"status after a restart", answering(t, restarted()), []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, joining (holds version 3.7)\n" +
 			"cluster  c, 1 of 2 members active then, 2 make a majority\n" +
@@ -167,7 +167,7 @@ func TestAsk(t *testing.T) {
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 7\n" +
 			"refused  12 handshakes with a wrong secret or certificate\n" +
-			"running  0s, b, protocol 2\n", ""},
+			"running  0s, b, protocol 3\n", ""},
 		{"no node", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/transport/quicnet"
@@ -94,7 +95,8 @@ func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	if _, _, err := s.Load(); err != nil {
 		t.Fatal(err)
 	}
-	c := store.Content{Origin: o, Durable: paxos.Durable{StoreID: member.StoreID{1}}}
+	key := storekey.New()
+	c := store.Content{Origin: o, Key: key, Durable: paxos.Durable{StoreID: key.StoreID()}}
 	c.Promised = paxos.ID{Version: 1, Ballot: paxos.Ballot{Round: 1, Proposer: o.Address}}
 	if err := s.Save(c); err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@
 package main
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -182,7 +182,8 @@ func saveToken(dir, cluster string, above uint64) (err error) {
 		return fmt.Errorf("%s has a state now: %w", dir, errUnconfirmed)
 	}
 	c.Origin.Cluster, c.Floor = cluster, above
-	rand.Read(c.StoreID[:]) // never fails
+	c.Key = storekey.New()
+	c.StoreID = c.Key.StoreID()
 	return s.Save(c)
 }
 

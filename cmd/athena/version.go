@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/internal/message"
 )
 
 // about is the output of version -o json.
@@ -24,7 +24,7 @@ type about struct {
 }
 
 func thisProgram() about {
-	return about{cli.Build(), wire.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+	return about{cli.Build(), message.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH}
 }
 
 func newVersion() *cobra.Command {

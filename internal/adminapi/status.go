@@ -8,7 +8,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 )
 
@@ -127,7 +127,7 @@ func StatusOf(s cluster.Status, build string) Status {
 		Events:           eventsOf(s),
 		Drained:          s.Drained,
 		UptimeMS:         Milliseconds(s.Uptime),
-		Protocol:         wire.Version,
+		Protocol:         message.Protocol,
 		Build:            build,
 	}
 	for _, m := range s.View.Members {

@@ -8,7 +8,8 @@ import "github.com/athena-go/athena/member"
 // between two connections, and both make the same choice.
 type Ends struct {
 	Dialer member.Address
-	// ID is a random number that the dialer has chosen for the connection.
+	// ID is a random number that the dialer has chosen for the connection, or 0 for a probe, which is
+	// never adopted.
 	ID uint64
 	// Lost is the ID of the last connection that the peer dialed to this dialer. The dialer has lost
 	// it. Lost is 0 if the peer has dialed none.

@@ -16,12 +16,18 @@ type Handler interface {
 	// Greet returns the node's current greeting, whose Body is a message.Greet. The Mesh sets
 	// To and Active. The address and the timings never change.
 	Greet() message.Message
-	// Admit checks a peer's greeting after CheckGreet has accepted it. An error closes the connection,
-	// and the peer receives the text of the error.
-	Admit(peer message.Message) error
+	// Greeted reports the greeting of a peer, not an observer, to which there is a connection now. It
+	// is called before the frames of the connection are delivered, and must not block.
+	Greeted(peer message.Message)
 	// Needs reports whether a peer is a member or a seed. There is always room for such
 	// peers, regardless of how many others connect. Needs must not call the Mesh.
 	Needs(peer member.Address) bool
+	// StoreOf returns the store of the member at an address, or zero if there is none. It must not
+	// call the Mesh.
+	StoreOf(peer member.Address) member.StoreID
+	// Ask sends a message that a peer answers if its process is running. The Mesh calls it while
+	// another process claims the address of the peer. It must not block.
+	Ask(peer member.Address, claimant member.StoreID)
 	// System handles a system frame and may keep it. An error means that the frame is
 	// garbage, and the Mesh closes the connection with CodeGarbage.
 	System(from member.Identity, frame []byte) error

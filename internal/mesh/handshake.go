@@ -12,6 +12,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -34,13 +35,23 @@ func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
 	}
 }
 
-func (m *Mesh) ownGreet(to member.Address, active bool) message.Message {
+// ownGreet returns the greeting of this node on a connection, with the proof for that connection.
+func (m *Mesh) ownGreet(conn transport.Conn, to member.Address, active bool) message.Message {
 	greet := m.handler.Greet()
 	greet.To = to
 	body, _ := greet.Body.(message.Greet) // Start has checked the type
 	body.Active = active
+	body.StoreKey, body.Proof = m.cfg.Key(greet.From.StoreID).Sign(conn.Binding(), active)
 	greet.Body = body
 	return greet
+}
+
+// checkProof checks that a peer has proved on this connection that it holds the store that it
+// names.
+func checkProof(conn transport.Conn, theirs message.Message) error {
+	their, _ := theirs.Body.(message.Greet) // CheckGreet has checked the type
+	return storekey.Check(
+		theirs.From.StoreID, their.StoreKey, their.Proof, conn.Binding(), their.Active)
 }
 
 // answerGreet exchanges greetings on a connection that a peer dialed.
@@ -67,7 +78,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		m.countCertificate(from, err)
 		return
 	}
-	ours := m.ownGreet(from, false)
+	ours := m.ownGreet(conn, from, false)
 	if err := CheckGreet(ours, theirs); err != nil {
 		// Send this node's greeting, so that the dialer gets the same result and reports it.
 		if m.writeGreet(conn, nil, ours) == nil {
@@ -76,33 +87,45 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		m.refuseConn(conn, from, err, m.reports.reportStranger)
 		return
 	}
-	if !from.IsObserver() {
-		if err := m.handler.Admit(theirs); err != nil {
-			m.refuseConn(conn, from, err, m.reports.reportStranger)
-			return
-		}
-	}
-	p, err := m.holdPeer(from)
-	if err != nil {
-		code, reason := transport.CodeBusy, err.Error()
-		if errors.Is(err, ErrClosed) {
-			code, reason = transport.CodeClosed, shutdownReason // not a refusal
-		}
-		conn.Close(code, reason)
-		if errors.Is(err, errTooManyObservers) {
-			m.stats.handshakes[ResultFull].Add(1)
-		} else {
-			m.stats.handshakes[ResultRefused].Add(1)
-		}
+	if err := checkProof(conn, theirs); err != nil {
+		m.refuseConn(conn, from, err, m.reports.reportStranger)
 		return
 	}
-	defer p.release()
-	l := newLink(p, conn, Ends{
+	ends := Ends{
 		Dialer: from,
 		ID:     binary.BigEndian.Uint64(raw),
 		Lost:   binary.BigEndian.Uint64(raw[8:]),
-	})
+	}
+	if ends.ID == 0 {
+		if m.writeGreet(conn, nil, ours) == nil {
+			_, _ = reader.next() // returns when the peer, or limitGreet, closes the probe
+		}
+		conn.Close(transport.CodeDuplicate, "a probe of the address")
+		m.stats.handshakes[ResultDuplicate].Add(1)
+		return
+	}
+	p, err := m.holdPeer(from)
+	if err != nil {
+		m.refuseHold(conn, err)
+		return
+	}
+	defer p.release()
+	l := newLink(p, conn, ends)
 	m.establishLink(l, ours, theirs, reader)
+}
+
+// refuseHold closes a connection whose peer this node cannot hold because of err.
+func (m *Mesh) refuseHold(conn transport.Conn, err error) {
+	code, reason := transport.CodeBusy, err.Error()
+	if errors.Is(err, ErrClosed) {
+		code, reason = transport.CodeClosed, shutdownReason // not a refusal
+	}
+	conn.Close(code, reason)
+	if errors.Is(err, errTooManyObservers) {
+		m.stats.handshakes[ResultFull].Add(1)
+	} else {
+		m.stats.handshakes[ResultRefused].Add(1)
+	}
 }
 
 // greet exchanges greetings on a connection that this node dialed.
@@ -123,7 +146,7 @@ func (p *peer) greet(conn transport.Conn) {
 		l.end(transport.CodeRefused, "", nil)
 		return
 	}
-	ours := m.ownGreet(p.addr, true)
+	ours := m.ownGreet(conn, p.addr, true)
 	prefix := binary.BigEndian.AppendUint64(nil, l.ends.ID)
 	prefix = binary.BigEndian.AppendUint64(prefix, l.ends.Lost)
 	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
@@ -134,12 +157,16 @@ func (p *peer) greet(conn transport.Conn) {
 		return
 	}
 	if err = CheckGreet(ours, theirs); err == nil {
-		err = m.handler.Admit(theirs)
+		err = checkProof(conn, theirs)
 	}
 	if err != nil {
 		m.refuseConn(conn, p.addr, err, m.reports.report)
 		p.setLastErr(err, true)
 		l.end(transport.CodeRefused, "", nil)
+		return
+	}
+	if l.isProbe() {
+		p.endProbe(l, theirs.From.StoreID)
 		return
 	}
 	m.establishLink(l, ours, theirs, reader)
@@ -150,10 +177,13 @@ func (p *peer) greet(conn transport.Conn) {
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.leaving || p.greeting != nil || p.cur != nil && !p.cur.silent {
+	if p.leaving || p.greeting != nil || p.cur != nil && !p.mayReplace() {
 		return nil
 	}
-	ends := Ends{Dialer: p.mesh.self, ID: rand.Uint64() | 1, Lost: p.lastID}
+	ends := Ends{Dialer: p.mesh.self}
+	if p.cur == nil || p.cur.silent { // otherwise it is a probe
+		ends.ID, ends.Lost = rand.Uint64()|1, p.lastID
+	}
 	p.greeting = newLink(p, conn, ends)
 	return p.greeting
 }
@@ -197,13 +227,20 @@ func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Mess
 func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameReader) {
 	r.limit, r.link = MaxSystemBytes, l
 	l.who, l.reader = theirs.From, r
-	if refusal := l.peer.adoptLink(l); refusal != nil {
-		m.stats.handshakes[ResultDuplicate].Add(1)
+	our, _ := ours.Body.(message.Greet)
+	their, _ := theirs.Body.(message.Greet) // CheckGreet has checked the types
+	if refusal := l.peer.adoptLink(l, their.Name); refusal != nil {
+		result := ResultDuplicate
+		switch refusal.Code {
+		case transport.CodeUnproved:
+			result = ResultRefused
+		case transport.CodeAddressTaken:
+			result = ResultClaimed
+		}
+		m.stats.handshakes[result].Add(1)
 		l.end(refusal.Code, refusal.Reason, refusal)
 		return
 	}
-	our, _ := ours.Body.(message.Greet)
-	their, _ := theirs.Body.(message.Greet) // CheckGreet has checked the types
 	if !our.Active {
 		if err := m.writeGreet(l.conn, nil, ours); err != nil {
 			m.stats.handshakes[ResultFailed].Add(1)
@@ -213,6 +250,9 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	}
 	m.stats.handshakes[ResultEstablished].Add(1)
 	m.reports.report(Report{Kind: ReportConnected, Peer: l.peer.addr})
+	if !theirs.From.Address.IsObserver() {
+		m.handler.Greeted(theirs)
+	}
 	l.start()
 	if l.isObserved() {
 		return
@@ -275,6 +315,10 @@ func (m *Mesh) refuseConn(
 
 // isRefusal reports whether the peer refuses this node. If so, it is useless to dial again soon.
 func isRefusal(e *transport.CloseError) bool {
-	return e.Remote && (e.Code == transport.CodeRefused || e.Code == transport.CodeEarlierRun ||
-		e.Code == transport.CodeBusy)
+	switch e.Code {
+	case transport.CodeRefused, transport.CodeEarlierRun, transport.CodeBusy,
+		transport.CodeAddressTaken:
+		return e.Remote
+	}
+	return false
 }

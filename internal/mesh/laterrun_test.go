@@ -21,7 +21,7 @@ func TestALaterRunWaitsForTheEarlierOne(t *testing.T) {
 		connect := func(run uint64) *link {
 			l := newLink(p, idleConn{}, Ends{Dialer: dialers[run-1], ID: run})
 			l.who = member.Identity{Address: addrB, Incarnation: run}
-			if refusal := p.adoptLink(l); refusal != nil {
+			if refusal := p.adoptLink(l, ""); refusal != nil {
 				t.Fatal(refusal)
 			}
 			return l

@@ -5,6 +5,7 @@ package mesh
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
@@ -27,6 +28,10 @@ type link struct {
 	// of this link.
 	after [transport.Kinds][]<-chan struct{}
 
+	// used is set once a frame of the peer was delivered, and answered when the peer answered while
+	// another process claims its address.
+	used, answered atomic.Bool
+
 	ready [transport.Kinds]chan struct{} // wakes the writer
 	// writing has a lock for each kind, which is held while frames of that kind are written. It guards
 	// ended, batch and, for System, silence.
@@ -41,9 +46,11 @@ type link struct {
 	// Guarded by the peer's mutex.
 	started  bool
 	follows  bool // an earlier link was to the same run
+	proved   bool // this node has dialed the address, and the store of the link answered there
 	over     bool
 	draining bool          // from now on, only end marks are sent
 	expiry   *time.Timer   // checks when the peer's certificate expires; nil if it has none
+	unused   *time.Timer   // ends the link of a stranger that sends no frame; nil for other peers
 	silent   bool          // the peer does not answer, and another connection is being dialed
 	left     bool          // each node has received everything that the other node wrote
 	deadline *time.Timer   // ends this link if it delays another link
@@ -84,6 +91,7 @@ func newLink(p *peer, conn transport.Conn, ends Ends) *link {
 // start starts reading and writing, unless the link has ended.
 func (l *link) start() {
 	p := l.peer
+	needed := p.mesh.handler.Needs(p.addr)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.over {
@@ -91,6 +99,9 @@ func (l *link) start() {
 	}
 	l.started = true
 	l.watchExpiry()
+	if !needed && !l.isObserved() {
+		l.unused = time.AfterFunc(p.mesh.silence, l.endUnused)
+	}
 	for k := range transport.Kinds {
 		<-l.writing[k]
 	}
@@ -120,7 +131,7 @@ func (l *link) end(code transport.Code, reason string, err error) {
 		return
 	}
 	l.over = true
-	for _, timer := range []*time.Timer{l.deadline, l.expiry} {
+	for _, timer := range []*time.Timer{l.deadline, l.expiry, l.unused} {
 		if timer != nil {
 			timer.Stop()
 		}
@@ -258,6 +269,17 @@ func (l *link) waitRead() bool {
 		}
 	}
 	return true
+}
+
+// endUnused ends the link of a stranger on which no frame has arrived since the greeting, so that a
+// greeting alone takes no room (protocol.md section 8, claims).
+func (l *link) endUnused() {
+	l.peer.mu.Lock()
+	streams := l.streams
+	l.peer.mu.Unlock()
+	if !l.used.Load() && streams == 0 && !l.peer.mesh.handler.Needs(l.peer.addr) {
+		l.end(transport.CodeTimeout, "no frame followed the greeting", nil)
+	}
 }
 
 // endStalled ends a link on which a frame has not arrived completely in time.

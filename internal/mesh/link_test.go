@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -28,6 +29,8 @@ type losses struct {
 	lost []member.Identity
 }
 
+func (h *losses) StoreOf(member.Address) (none member.StoreID) { return none }
+
 func (h *losses) Lost(who member.Identity) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -42,6 +45,7 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 		m, err := New(Config{
 			Encode: func(message.Message) ([]byte, error) { return nil, nil },
 			Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+			Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
 			Size:   1,
 		}, withoutNetwork)
 		if err != nil {

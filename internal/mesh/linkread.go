@@ -73,6 +73,9 @@ func (l *link) deliverFrames(k transport.Kind, r *frameReader, deliver deliverFu
 		case err == nil:
 			received.add(1, len(frame))
 			if err = deliver(l.who, frame); err == nil {
+				if !l.used.Load() {
+					l.used.Store(true)
+				}
 				continue
 			}
 			err = fmt.Errorf("%w: %w", errGarbage, err)

@@ -23,7 +23,7 @@ func (p lossTest) connect(run uint64) *link {
 	p.Helper()
 	l := newLink(p.peer, idleConn{}, Ends{Dialer: addrA, ID: run})
 	l.who = member.Identity{Address: addrA, Incarnation: run}
-	if refusal := p.adoptLink(l); refusal != nil {
+	if refusal := p.adoptLink(l, ""); refusal != nil {
 		p.Fatal(refusal)
 	}
 	return l

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -50,6 +51,9 @@ type Config struct {
 	// not yet authenticated as members.
 	Encode func(message.Message) ([]byte, error)
 	Decode func([]byte) (message.Message, error)
+	// Key returns the key of the store that a greeting of this node names. It signs the channel
+	// binding of each connection with that key.
+	Key func(member.StoreID) storekey.Key
 	// Size is the size of the cluster, N. It bounds the number of peers and of pending greetings.
 	Size int
 	// Observers bounds the observers that are connected.
@@ -64,8 +68,8 @@ type Config struct {
 
 func (c Config) validate() error {
 	var faults []error
-	if c.Encode == nil || c.Decode == nil {
-		faults = append(faults, errors.New("transport: Encode and Decode are required"))
+	if c.Encode == nil || c.Decode == nil || c.Key == nil {
+		faults = append(faults, errors.New("transport: Encode, Decode and Key are required"))
 	}
 	if c.Size < 1 {
 		faults = append(faults, fmt.Errorf("transport: Size %d: must be at least 1", c.Size))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -201,6 +202,7 @@ func TestStartWantsAGreet(t *testing.T) {
 		Size:   1,
 		Encode: func(message.Message) ([]byte, error) { return nil, nil },
 		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+		Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
 	}, withoutNetwork)
 	if err != nil {
 		t.Fatalf("New: %v", err)
@@ -239,6 +241,7 @@ func TestDestinationOfForgottenPeer(t *testing.T) {
 	m, err := New(Config{
 		Encode: func(message.Message) ([]byte, error) { return nil, nil },
 		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+		Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
 		Size:   1,
 	}, withoutNetwork)
 	if err != nil {

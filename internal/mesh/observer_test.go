@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -68,6 +69,7 @@ func TestObserversAreBounded(t *testing.T) {
 	m, err := New(Config{
 		Encode: func(message.Message) ([]byte, error) { return nil, nil },
 		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+		Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
 		Size:   3, Observers: limit,
 	}, withoutNetwork)
 	if err != nil {

@@ -55,7 +55,12 @@ type peer struct {
 	flows   [transport.Kinds]flow // one for each kind except System
 	senders int                   // number of waiting callers of Send and OpenStream
 
-	wanted time.Time // when a datagram, or Prepare, last asked for a connection
+	wanted time.Time // when a datagram, Prepare or a claim last asked for a connection
+	// unproved is a link that the peer dialed, if another store claims the address since. The address
+	// is then dialed, because the store that answers there has a better claim.
+	unproved *link
+	contest  contest
+	found    found
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -166,7 +171,7 @@ func (p *peer) needsDial() bool {
 	case p.leaving, p.addr.IsObserver(): // only observers dial
 		return false
 	case p.cur != nil:
-		return p.cur.silent
+		return p.mayReplace()
 	default:
 		p.dropStale()
 		return !p.system.empty() || p.senders > 0 || time.Since(p.wanted) < maxQueuedTime
@@ -262,106 +267,6 @@ func (p *peer) setCur(l *link) {
 	p.cur, p.lost = l, nil
 	p.wakeWaiting()
 	p.mesh.prepared.signal()
-}
-
-// adoptLink is called after the exchange of greetings on a link. The link becomes the connection of
-// the peer, unless another link is kept. adoptLink returns an error if it refuses a link. This node
-// has then written nothing on the link, which the peer dialed.
-func (p *peer) adoptLink(next *link) *transport.CloseError {
-	p.mu.Lock()
-	verdict, have := Replace, p.cur
-	if have != nil {
-		verdict = Resolve(have.ends, next.ends, have.who.Incarnation, next.who.Incarnation)
-	}
-	if p.greeting == next {
-		p.greeting = nil
-	}
-	if verdict == Switch || verdict == Keep {
-		p.mesh.stats.duplicates.Add(1)
-	}
-	dialed := next.ends.Dialer != p.addr
-	var refusal *transport.CloseError
-	var lostRun *member.Identity
-	var left []*link
-	switch {
-	case p.leaving || next.over:
-		refusal = &transport.CloseError{Code: transport.CodeClosed, Reason: shutdownReason}
-	case verdict == Refuse:
-		refusal = &transport.CloseError{
-			Code: transport.CodeEarlierRun, Reason: "a later connection is in use",
-		}
-	case verdict == Keep && !dialed:
-		refusal = &transport.CloseError{
-			Code: transport.CodeDuplicate, Reason: "another connection is in use",
-		}
-	case verdict == Keep:
-		p.drainLink(next)
-	default:
-		left = slices.Clone(p.draining)
-		lostRun = p.mapLink(next, verdict)
-		if !dialed {
-			p.lastID = next.ends.ID
-		}
-	}
-	excess := p.excessLink()
-	p.mu.Unlock()
-	if refusal == nil && verdict == Replace && have != nil {
-		have.end(transport.CodeReplaced, "a later connection has replaced it", nil)
-	}
-	for _, l := range left {
-		if l.who != next.who {
-			l.endDead()
-		}
-	}
-	if lostRun != nil {
-		p.mesh.handler.Lost(*lostRun) // must precede all frames of the later run
-	}
-	if excess != nil {
-		excess.end(transport.CodeTimeout, "too many connections are closing", nil)
-	}
-	return refusal
-}
-
-// mapLink makes a link the connection of the peer. Its readers wait for the readers of the links
-// that it replaces. If frames to an earlier run of the peer are lost and the end of a link does not
-// report this, mapLink returns that run. p.mu must be held.
-func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
-	if earlier := p.run; earlier != next.who {
-		reported := p.cur != nil && p.cur.started // the end of cur, which follows, reports the loss
-		if dropped := p.clearFlows(); !reported && (dropped > 0 || p.unsettled != nil) {
-			lostRun = &earlier
-		}
-	}
-	next.follows = p.run == next.who
-	p.run, p.unsettled = next.who, nil
-	earlier := slices.Clone(p.draining)
-	if p.cur != nil {
-		earlier = append(earlier, p.cur)
-		if verdict == Switch {
-			p.drainLink(p.cur)
-		}
-	}
-	if p.greeting != nil {
-		earlier = append(earlier, p.greeting)
-	}
-	p.pruneEnded()
-	for _, l := range p.ended {
-		next.readAfter(l)
-	}
-	for _, l := range earlier {
-		// The readers of a later run always wait: calls of the handler are sequential for each peer.
-		v := Resolve(l.ends, next.ends, 0, 0)
-		if v == Replace || v == Switch || l != p.greeting && l.who != next.who {
-			next.readAfter(l)
-			l.limitDrain()
-		}
-	}
-	p.setCur(next)
-	p.lastErr, p.refused = nil, false
-	if p.cancelDial != nil {
-		p.cancelDial()
-	}
-	return lostRun
 }
 
 // pruneEnded removes from ended the links whose frames have been delivered. p.mu must be held.

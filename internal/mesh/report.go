@@ -25,6 +25,8 @@ const (
 	ReportHandshake                       // a handshake that a peer started was refused
 	ReportSmallBuffers                    // the network works, but may lose packets needlessly
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
+	ReportClaimed                         // a process claimed the address of another one
+	ReportCopied                          // an earlier run of the same store was refused
 	ReportKinds                           // counts the kinds
 )
 
@@ -79,8 +81,11 @@ func (r *reporter) passReport(rep Report, stranger bool) {
 // isNew remembers a report. It returns false if the report must be dropped.
 func (r *reporter) isNew(rep Report, stranger bool) bool {
 	key, now := reportKey{rep.Kind, rep.Peer, rep.Err.Error()}, time.Now()
-	if rep.Kind == ReportHandshake {
+	switch rep.Kind {
+	case ReportHandshake:
 		key.peer.Port, key.text = 0, "" // report a host once, regardless of the port
+	case ReportClaimed:
+		key.text = "" // report an address once, regardless of the store that claims it
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

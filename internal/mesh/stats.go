@@ -21,12 +21,13 @@ const (
 	ResultFailed                      // the network failed or timed out
 	ResultCertificate                 // one of the nodes refused the other's certificate
 	ResultFull                        // this node has too many observers
+	ResultClaimed                     // the peer claimed the address of a process that answers
 	Results                           // counts the results
 )
 
 var resultNames = [Results]string{
 	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
-	"too many observers",
+	"too many observers", "address claimed",
 }
 
 // String returns the name of the result in metrics.

@@ -4,6 +4,10 @@ package message
 
 import "github.com/athena-go/athena/member"
 
+// Protocol is the version of the protocol that this program speaks. Version 1 had another digest
+// for the states that followers acknowledge, and version 2 had no proof of the store in a greeting.
+const Protocol = 3
+
 // Greet is the first event from each side of a connection (protocol.md section 8). Active is set
 // only by the dialer.
 type Greet struct {
@@ -18,6 +22,10 @@ type Greet struct {
 	ClusterID   member.ClusterID // cluster of the state held; zero without state or in a memory store
 	// OtherTimings are accepted in addition to Timings; zero for none.
 	OtherTimings Timings
+	// StoreKey is the public key whose hash is the store id of the sender. Proof is the signature by
+	// which the sender proves for this connection that it holds the store (package storekey).
+	StoreKey [32]byte
+	Proof    [64]byte
 }
 
 // LeaderQuery asks which node leads.

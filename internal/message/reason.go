@@ -135,6 +135,15 @@ const (
 	// ReasonUnknown means that a request may or may not have been executed.
 	ReasonUnknown
 
+	// Identity.
+
+	// ReasonAddressHeld means that a process with another store has the joiner's address, and was
+	// heard within HeartbeatTimeout.
+	ReasonAddressHeld
+	// ReasonRunJump means that the incarnation of a joiner is too far above that of the leader: one of
+	// the two clocks is wrong by centuries.
+	ReasonRunJump
+
 	// Reasons is the number of reasons.
 	Reasons
 )
@@ -150,6 +159,7 @@ var reasonNames = [Reasons]string{
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
 	"not candidate", "version jump", "holds nothing", "port refused",
 	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
+	"address held", "run jump",
 }
 
 // String returns the name of the reason as it appears in logs and metrics.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -80,7 +81,13 @@ func (n *node) Greet() message.Message {
 	}}
 }
 
-func (n *node) Admit(message.Message) error { return nil }
+func (n *node) Greeted(message.Message)            {}
+func (n *node) Ask(member.Address, member.StoreID) {}
+
+func (n *node) StoreOf(member.Address) (none member.StoreID) { return none }
+
+// keyOf returns the key of the store of a node.
+func keyOf(a member.Address) storekey.Key { return storekey.Key{byte(a.Port), byte(a.Port >> 8)} }
 
 func (n *node) Needs(peer member.Address) bool { return n.Member(peer) != nil }
 
@@ -120,7 +127,7 @@ func inWorld(
 		for i := range 3 {
 			roster = append(roster, member.Member{
 				Identity: member.Identity{
-					Address: address(i), StoreID: member.StoreID{byte(i + 1)}, Incarnation: 1,
+					Address: address(i), StoreID: keyOf(address(i)).StoreID(), Incarnation: 1,
 				},
 				Status: member.Active,
 			})
@@ -148,6 +155,7 @@ func start(
 	}
 	m, err := mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: len(roster), CustomBytes: MaxEventBytes,
+		Key:    func(member.StoreID) storekey.Key { return keyOf(n.addr) },
 		Report: func(mesh.Report) {},
 	}, func(transport.Config) (transport.Network, error) { return net.Listen(n.addr) })
 	if err != nil {

@@ -12,6 +12,7 @@ const (
 	CauseStart     Cause = "start"
 	CauseCrash     Cause = "crash"
 	CauseSilence   Cause = "silence"
+	CauseReplaced  Cause = "replaced"
 	CauseHandOver  Cause = "hand-over"
 	CauseLeaseLost Cause = "lease lost"
 	CauseConflict  Cause = "conflict"
@@ -20,8 +21,8 @@ const (
 )
 
 var everyCause = []Cause{
-	CauseStart, CauseCrash, CauseSilence, CauseHandOver, CauseLeaseLost, CauseConflict,
-	CauseOutvoted, CauseRaised,
+	CauseStart, CauseCrash, CauseSilence, CauseReplaced, CauseHandOver, CauseLeaseLost,
+	CauseConflict, CauseOutvoted, CauseRaised,
 }
 
 // The rules that decide a conflict; cluster.Election documents them.
@@ -40,6 +41,7 @@ var causes = [statemachine.Causes]struct {
 }{
 	statemachine.CauseCrash:    {CauseCrash, ""},
 	statemachine.CauseSilence:  {CauseSilence, ""},
+	statemachine.CauseReplaced: {CauseReplaced, ""},
 	statemachine.CauseHandOver: {CauseHandOver, ""},
 	statemachine.CauseLease:    {CauseLeaseLost, ""},
 	statemachine.CauseOutvoted: {CauseOutvoted, ""},

@@ -28,6 +28,8 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportHandshake:     {slog.LevelWarn, "handshake refused"},
 	mesh.ReportSmallBuffers:  {slog.LevelInfo, "small buffers"},
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
+	mesh.ReportClaimed:       {slog.LevelWarn, "address claimed"},
+	mesh.ReportCopied:        {slog.LevelWarn, "earlier run refused"},
 }
 
 // ObserveConnection handles a report of the transport.
@@ -37,7 +39,8 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
 		r.Kind == mesh.ReportStreamRefused:
 		// The peer is connected.
-	case r.Kind == mesh.ReportHandshake || r.Peer.IsZero():
+	case r.Kind == mesh.ReportHandshake, r.Kind == mesh.ReportClaimed,
+		r.Kind == mesh.ReportCopied, r.Peer.IsZero():
 		// Anyone can dial this node and claim to be a seed. Only connections that this node dials are
 		// evidence about a seed.
 	case isPermanent(r.Err):
@@ -79,13 +82,10 @@ func (o *Observer) logReport(r mesh.Report) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, append(attrs, ErrAttr(r.Err))...)
 }
 
-// ObserveGreet handles a greeting that was admitted. name is the name of the member at the peer's
-// address, and sameSeeds reports whether the peer has the same list of seeds as this node.
-func (o *Observer) ObserveGreet(peer member.Identity, name string, sameSeeds bool) {
+// ObserveGreet handles the greeting of a peer. sameSeeds reports whether the peer has the same list
+// of seeds as this node.
+func (o *Observer) ObserveGreet(peer member.Identity, sameSeeds bool) {
 	o.peers.noteSeeds(peer.Address, sameSeeds)
-	if o.peers.noteRun(peer) {
-		o.warnAddressConflict(peer.Address, name, conflictAlive)
-	}
 	o.peers.noteConnected(peer.Address)
 }
 

@@ -48,6 +48,11 @@ var traceLines = map[statemachine.TraceKind]line{
 	statemachine.Missed:            {slog.LevelDebug, "a heartbeat is late"},
 	statemachine.RecordRevoked:     {slog.LevelInfo, "revoked a record"},
 	statemachine.RecordsEnded:      {slog.LevelWarn, "ended the records of a silent member"},
+	statemachine.Raised: {slog.LevelWarn,
+		"a member is bound to a later version: this leader is elected again above it"},
+	statemachine.Replaced: {slog.LevelWarn,
+		"the place of a member went to another store: its data directory was lost, " +
+			"or another process has its address"},
 	statemachine.NewRun: {slog.LevelWarn,
 		"the roster can never elect a leader again: starting as a new member; " +
 			"tokens may start again at 1"},

@@ -69,6 +69,12 @@ func TestTraceLines(t *testing.T) {
 		{statemachine.Trace{Kind: statemachine.RecordsEnded, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2",` +
 				`"message":"ended the records of a silent member"}`},
+		{statemachine.Trace{Kind: statemachine.Raised, Version: 7, Peer: peer},
+			`{"level":"warn","version":7,"peer":"127.0.0.1:2","message":"a member is bound to a ` +
+				`later version: this leader is elected again above it"}`},
+		{statemachine.Trace{Kind: statemachine.Replaced, Version: 5, Peer: peer},
+			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the place of a member went ` +
+				`to another store: its data directory was lost, or another process has its address"}`},
 		{statemachine.Trace{Kind: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},
@@ -197,10 +203,6 @@ func TestForeignTextIsPrintableAndCut(t *testing.T) {
 		"frame": func(o *Observer) { o.DropFrame(peer.Identity, "malformed frame", said) },
 		"event": func(o *Observer) {
 			o.DropEvent(peer.Identity, hostile, "no handler", true, receiver.ErrUnknown)
-		},
-		"address conflict": func(o *Observer) {
-			o.peers.setMembers(view.Members)
-			o.warnAddressConflict(peer.Address, hostile, conflictStore)
 		},
 		"no leader": func(o *Observer) {
 			held := member.State{Number: member.Number{Version: 3}, Roster: view.Members}

@@ -22,6 +22,7 @@ type Counts struct {
 	Missed      map[member.Address]uint64
 	Transitions map[Transition]uint64
 	ClockSteps  uint64
+	Replaced    uint64
 	Elected     histogram.Durations
 	Saved       histogram.Durations
 	Dropped     map[string]uint64
@@ -132,6 +133,8 @@ func (m *Metrics) addTrace(t statemachine.Trace) {
 		incrementCount(&c.Votes, Vote{t.Stage.String(), true})
 	case statemachine.Missed:
 		incrementCount(&c.Missed, t.Peer)
+	case statemachine.Replaced:
+		c.Replaced++
 	case statemachine.Proposing:
 		m.endProposal(resultOvertaken, message.Pre)
 	case statemachine.ProposingFormal:
@@ -187,6 +190,7 @@ func (m *Metrics) readCounts() Counts {
 		Missed:      maps.Clone(c.Missed),
 		Transitions: maps.Clone(c.Transitions),
 		ClockSteps:  c.ClockSteps,
+		Replaced:    c.Replaced,
 		Elected:     m.elected.Read(),
 		Saved:       m.Saved.Read(),
 		Dropped:     maps.Clone(c.Dropped),

@@ -120,9 +120,6 @@ func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	if ended {
 		o.logElection(election)
 	}
-	for _, m := range c.listReplacedStores(t.Before, t.State.View) {
-		o.warnAddressConflict(m.Address, m.Name, conflictStore)
-	}
 	if t.State.RosterLost && !o.rosterLost {
 		o.log.Error("no leader can be elected: too many data directories are lost; "+
 			"restore them, or run athena recover on every node", ErrAttr(o.cfg.RosterLost))

@@ -52,8 +52,6 @@ type peer struct {
 	refusal   message.Reason
 	refused   message.Kind
 	refusedAt time.Time
-	run       uint64    // the latest run that greeted; 0 before the first greeting
-	warned    time.Time // when the last address conflict was logged
 }
 
 func newSilentPeer(a member.Address) *peer { return &peer{address: a, fault: errSilent} }

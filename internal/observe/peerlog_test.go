@@ -226,7 +226,12 @@ func TestFaultText(t *testing.T) {
 		{fmt.Errorf("greet: %w", mismatch("HeartbeatInterval", "1s", "\x1b[2J")),
 			`differs in heartbeat interval (1s here, "\x1b[2J" there)`},
 		{remote(transport.CodeRefused, "no\nway"), `refuses this node: "no\nway"`},
-		{remote(transport.CodeEarlierRun, ""), "knows a later run of this address"},
+		{remote(transport.CodeEarlierRun, ""),
+			"knows a later run of this store: two processes have copies of it"},
+		{remote(transport.CodeAddressTaken, ""),
+			"another process answers at the address that this node advertises"},
+		{remote(transport.CodeUnproved, ""), "knows another store at the address that this node " +
+			"advertises: it waits until that one is silent and this node answers there"},
 		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
 		{remote(transport.CodeBusy, "too many"),
 			"quicnet: dial x: transport: the peer closed the connection (busy): too many"},

@@ -70,6 +70,8 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonQuorumAtStake: "this node lost its store, and its vote cannot be replaced " +
 		"until more members are up",
 	message.ReasonLeaderBound: "a later leader is being elected",
+	message.ReasonAddressHeld: "another process with this address was heard a moment ago",
+	message.ReasonRunJump:     "the clock of this node or of the leader is wrong by centuries",
 	message.ReasonVersionJump: "this node takes part only above far higher tokens, as after athena " +
 		"recover: stop all nodes, and run it on each with the same --tokens-above",
 }
@@ -107,7 +109,12 @@ func faultText(err error) string {
 	case ok && closed.Remote && closed.Code == transport.CodeRefused:
 		return "refuses this node: " + safetext.QuotePeerText(closed.Reason)
 	case ok && closed.Remote && closed.Code == transport.CodeEarlierRun:
-		return "knows a later run of this address"
+		return "knows a later run of this store: two processes have copies of it"
+	case ok && closed.Remote && closed.Code == transport.CodeAddressTaken:
+		return "another process answers at the address that this node advertises"
+	case ok && closed.Remote && closed.Code == transport.CodeUnproved:
+		return "knows another store at the address that this node advertises: it waits until that " +
+			"one is silent and this node answers there"
 	case ok && closed.Remote && closed.Code == transport.CodeClosed:
 		return "is shutting down"
 	}

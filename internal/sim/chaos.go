@@ -60,6 +60,9 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	r = randomStream(p.Setup.Seed, streamTimingSteps)
 	pace = time.Duration(drawSpread(r, 4, 40) * float64(p.Setup.Timings.LeaderTimeout))
 	x.addSeries(r, p.Faults&TimingSteps, pace, 0)
+	r = randomStream(p.Setup.Seed, streamClaimFaults)
+	pace, guided = drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&claimFaults, pace, guided)
 	return x
 }
 

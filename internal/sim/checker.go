@@ -17,9 +17,9 @@ import (
 // invariants names everything that a run can violate: the invariants of protocol.md section
 // 11 and the rules of the simulator.
 var invariants = [...]string{
-	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "changed",
-	"codec", "flood", "leave", "preferred", "records", "register", "sender", "spin", "stop", "unasked",
-	"unsaved", "witness",
+	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "bound",
+	"changed", "claim", "codec", "flood", "impostor", "leave", "preferred", "records", "register",
+	"seat", "sender", "spin", "stop", "unasked", "unsaved", "witness",
 }
 
 // Violation is a broken invariant.
@@ -67,7 +67,7 @@ type checker struct {
 	commits       map[uint64]uint64       // committed revision + 1 of each version
 	commitV       []uint64                // versions in commits
 	heardAt       map[heardKey]int64      // time of the latest message
-	keptAt        map[keptKey]int64       // time of the latest keep-alive
+	kept          map[keptKey]kept        // the latest keep-alives
 	trusts        trusts                  // trust in records
 	seatGiven     member.State            // state before the step in which a leader gave a seat away
 	wasAuthorized bool                    // whether the leader had authority before that step
@@ -77,6 +77,7 @@ type checker struct {
 	founded     bool
 	neverJoined []bool // set for seeds that have not joined since the founding
 	restarted   []bool // set for seeds that started with a new store after they had voted
+	claimed     claimed
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {
@@ -98,9 +99,10 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		newest:      map[uint64]member.State{},
 		commits:     map[uint64]uint64{},
 		heardAt:     map[heardKey]int64{},
-		keptAt:      map[keptKey]int64{},
+		kept:        map[keptKey]kept{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
+		claimed:     newClaimed(len(seeds)),
 		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
 	}
 }
@@ -125,6 +127,7 @@ func (k *checker) noteStart(now int64, p *process) {
 	k.homes[p.index] = p.cfg.Address
 	k.noteBlankSeed(p, k.stores[p.index])
 	k.stores[p.index] = p.store
+	k.noteClaimant(p)
 	k.sizes[p.cfg.Address] = p.cfg.Size
 }
 
@@ -150,11 +153,20 @@ type keptKey struct {
 	of member.Identity
 }
 
+// kept is when the latest keep-alive arrived, and the latest one that a leader cannot refuse
+// because of its bound.
+type kept struct{ at, unbound int64 }
+
 // noteHeard records that a message reached a process. A leader hears a member when it
 // receives a keep-alive or a request to join.
 func (k *checker) noteHeard(by int, m message.Message) {
-	if m.Body.Kind() == message.KindLeaderKeepAlive && m.Claim.Leader == k.homes[by] {
-		k.keptAt[keptKey{by, m.From}] = k.now
+	if b, ok := m.Body.(message.LeaderKeepAlive); ok && m.Claim.Leader == k.homes[by] {
+		key := keptKey{by, m.From}
+		last := k.kept[key]
+		if last.at = k.now; b.Bound <= m.Claim.Version {
+			last.unbound = k.now
+		}
+		k.kept[key] = last
 	}
 	switch m.Body.Kind() {
 	case message.KindLeaderKeepAlive, message.KindJoinClusterRequest:
@@ -310,7 +322,7 @@ func (k *checker) checkVoid() {
 func (k *checker) blankSeeds() int {
 	n := 0
 	for i := range k.seeds {
-		if k.neverJoined[i] || k.restarted[i] {
+		if k.neverJoined[i] || k.restarted[i] || k.claimed.seeds[i] {
 			n++
 		}
 	}

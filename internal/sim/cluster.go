@@ -31,7 +31,13 @@ type Setup struct {
 	// Twins lists processes that share their address with an additional process. Additional processes
 	// have the numbers from Processes, and are down until started.
 	Twins []int
-	Link  Link // the initial state of every link
+	// Claimants lists processes whose address an additional process claims by mistake. It listens
+	// elsewhere, so no process reaches it by that address. These processes follow the twins, and are
+	// down until started.
+	Claimants []int `json:",omitempty"`
+	// SeatTimeout is the field of statemachine.Config.
+	SeatTimeout time.Duration `json:",omitempty"`
+	Link        Link          // the initial state of every link
 	// Skew gives every process a clock with its own rate and offset.
 	Skew bool
 	// Slow lists processes whose clocks run at the slowest rate; all others then run at the fastest.
@@ -96,6 +102,8 @@ type Cluster struct {
 	steps     int
 	stopped   []Stopped
 	dialed    []int   // number + 1 of the process that receives a sender's messages to an address
+	adopted   []int   // connections to claimed addresses (claims.go), indexed as dialed; nil if none
+	asked     []int64 // times of questions to addresses that are claimed, indexed by from*processes+to
 	greets    []uint8 // results of greetings, indexed by from*processes+to
 	routes    *rand.Rand
 	happened  Faults // classes of faults that have occurred so far
@@ -152,7 +160,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 	if s.Processes == 0 {
 		s.Processes = s.Size
 	}
-	if s.Size < 1 || s.Processes+len(s.Twins) > MaxProcesses {
+	if s.Size < 1 || s.total() > MaxProcesses {
 		panic(fmt.Sprintf("sim: Size %d with %d processes: both must be 1 to %d",
 			s.Size, s.Processes, MaxProcesses))
 	}
@@ -161,7 +169,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 			s.Seeds = append(s.Seeds, i)
 		}
 	}
-	total := s.Processes + len(s.Twins)
+	total := s.total()
 	c := &Cluster{
 		setup:     s,
 		net:       newNetwork(total, s.Link, randomStream(s.Seed, streamNetwork), t),
@@ -173,6 +181,9 @@ func newCluster(s Setup, t *recording) *Cluster {
 		dialed: make([]int, total*total),
 		greets: make([]uint8, total*total),
 	}
+	if len(s.Claimants) > 0 {
+		c.adopted = make([]int, total*total)
+	}
 	seeds := make([]member.Address, len(s.Seeds))
 	for i, n := range s.Seeds {
 		seeds[i] = addressOf(n)
@@ -182,6 +193,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 	for i := range total {
 		c.procs = append(c.procs, newProcess(s, i, seeds, clocks))
 	}
+	c.noteShared()
 	c.check = newChecker(s.Size, seeds, total)
 	c.check.floors = s.Floors
 	c.planResizes(s)
@@ -191,13 +203,14 @@ func newCluster(s Setup, t *recording) *Cluster {
 }
 
 // newProcess returns process i, which is down. A twin shares the address of another
-// process.
+// process, and a claimant claims it.
 func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *process {
 	home := i
 	if i >= s.Processes {
-		home = s.Twins[i-s.Processes]
+		home = slices.Concat(s.Twins, s.Claimants)[i-s.Processes]
 	}
 	p := &process{index: i, home: home, clock: steadyClock(), wake: never, nextIncarnation: 1}
+	p.claims = i >= s.Processes+len(s.Twins)
 	if s.Skew {
 		p.clock = drawClock(clocks)
 	}
@@ -218,6 +231,7 @@ func newProcess(s Setup, i int, seeds []member.Address, clocks *rand.Rand) *proc
 		TrustRefusal: s.TrustRefusal,
 
 		HandOverToPreferred: s.HandOver,
+		SeatTimeout:         s.SeatTimeout,
 	}
 	if i < len(s.Floors) && !p.cfg.Volatile {
 		p.floor = s.Floors[i]
@@ -236,10 +250,13 @@ func addressOf(i int) member.Address {
 	return member.Address{Host: nameOf(i), Port: uint16(7001 + i)}
 }
 
+// total returns the number of processes, including twins and claimants.
+func (s Setup) total() int { return s.Processes + len(s.Twins) + len(s.Claimants) }
+
 // Address returns the address of a process.
 func (c *Cluster) Address(i int) member.Address { return c.procs[i].cfg.Address }
 
-// Processes returns the number of processes, including twins.
+// Processes returns the number of processes, including twins and claimants.
 func (c *Cluster) Processes() int { return len(c.procs) }
 
 // Now returns the global time since the start.

@@ -56,7 +56,7 @@ func (c *Cluster) leaderVersion() uint64 {
 
 // Settled reports whether there is a quorate leader, and every running process is active in
 // the leader's state and holds its newest revision. Processes without a seat in a full
-// roster are ignored.
+// roster are ignored, and so are claimants.
 func (c *Cluster) Settled() bool {
 	l := c.Leader()
 	if l < 0 {
@@ -64,7 +64,7 @@ func (c *Cluster) Settled() bool {
 	}
 	held := c.procs[l].store.Held
 	for _, p := range c.procs {
-		if p.isUp() && !c.hasNoPlace(p, held) && !c.isSettled(p, held) {
+		if p.isUp() && !p.claims && !c.hasNoPlace(p, held) && !c.isSettled(p, held) {
 			return false
 		}
 	}
@@ -154,10 +154,11 @@ func (c *Cluster) cutPairs(pairs []pair, n int) {
 	}
 }
 
-// storeExists reports whether the store of a voter still exists.
+// storeExists reports whether the store of a voter still exists. A claimant stops for ever when the
+// faults end.
 func (c *Cluster) storeExists(v member.Voter) bool {
 	for _, p := range c.procs {
-		if p.voter() == v && (p.isUp() || !p.cfg.Volatile) {
+		if p.voter() == v && !p.claims && (p.isUp() || !p.cfg.Volatile) {
 			return true
 		}
 	}
@@ -231,7 +232,7 @@ func (c *Cluster) countFounders() int {
 func (c *Cluster) whyNoQuorum() string {
 	holders, up, seeds, witnesses := 0, 0, 0, 0
 	for _, p := range c.procs {
-		if !p.isUp() {
+		if !p.isUp() || p.claims {
 			continue
 		}
 		if !p.cfg.JoinOnly {

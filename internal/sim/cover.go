@@ -23,6 +23,7 @@ const (
 	ruleGreetRefused = ruleTraces + rule(statemachine.TraceKinds) + iota
 	ruleSeedsDiffer
 	ruleFenced
+	ruleClaimRefused
 	rules
 )
 
@@ -34,7 +35,9 @@ func (r rule) String() string {
 	case r < ruleGreetRefused:
 		return statemachine.TraceKind(r - ruleTraces).String()
 	default:
-		return [...]string{"greet refused", "seeds differ", "write fenced"}[r-ruleGreetRefused]
+		return [...]string{
+			"greet refused", "seeds differ", "write fenced", "claim refused",
+		}[r-ruleGreetRefused]
 	}
 }
 
@@ -130,8 +133,6 @@ func (r rule) whyUnreachable() string {
 		return "is not a rule"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
 		return "guards against a faulty transport"
-	case rule(message.ReasonNotCandidate), rule(message.ReasonVersionJump):
-		return "guards against a faulty peer"
 	case rule(message.ReasonTooLarge), rule(message.ReasonBusy):
 		return "guards against an excessive request"
 	default:

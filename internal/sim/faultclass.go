@@ -44,6 +44,8 @@ var faultClasses = [...]faultClass{
 	{NewTimings, (*chaos).drawNewTimings, (*chaos).applyNewTimings},
 	{NewTraits, (*chaos).drawChange, (*chaos).changeTraits},
 	{TimingSteps, (*chaos).drawTimingSteps, (*chaos).applyTimingSteps},
+	{Claimants, (*chaos).drawClaimant, (*chaos).startClaimant},
+	{Impostors, (*chaos).drawImpostor, (*chaos).sendImpostor},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no
@@ -292,14 +294,17 @@ func (x *chaos) operateNode(f Fault) bool {
 	return true
 }
 
-// drawTwin draws a start of the last process, which is the twin if there is one.
-func (x *chaos) drawTwin(f *Fault) { f.Who, f.Lasts = len(x.c.procs)-1, x.drawDuration() }
+// drawTwin draws a start of the last process but the claimants, which is the twin if there is one.
+func (x *chaos) drawTwin(f *Fault) {
+	f.Who = len(x.c.procs) - len(x.c.claimants()) - 1
+	f.Lasts = x.drawDuration()
+}
 
 // startTwin starts a second process at the address of another, with its own store, and
 // stops it later.
 func (x *chaos) startTwin(f Fault) bool {
 	p := x.c.procs[f.Who]
-	if p.isStarted() || p.home == p.index {
+	if p.isStarted() || p.home == p.index || p.claims {
 		return false
 	}
 	p.cfg.JoinOnly = p.isSeed()

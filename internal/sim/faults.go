@@ -40,24 +40,27 @@ const (
 	NewTimings                       // all processes are restarted with other timings
 	NewTraits                        // a preference or labels change, in runs with preferences
 	TimingSteps                      // processes change to other timings by accepting two sets
+	Claimants                        // a process claims the address of a member, but listens elsewhere
+	Impostors                        // messages of a process with the store of no member
 
 	NoFaults  Faults = 0
-	AllFaults        = TimingSteps<<1 - 1
+	AllFaults        = Impostors<<1 - 1
 
 	// Classes that were added later use separate streams, so that older seeds keep their
 	// faults.
 	laterFaults = SlowSaves | NewTimings
-	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps
+	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps &^ claimFaults
+	claimFaults = Claimants | Impostors
 )
 
-const classes = 28
+const classes = 30
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
 	"topologies", "flapping", "pauses", "suspends", "crashes", "interrupts", "torn writes",
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
-	"new timings", "new traits", "timing steps",
+	"new timings", "new traits", "timing steps", "claimants", "impostors",
 }
 
 // index returns the bit number of a single class.

@@ -164,7 +164,7 @@ func TestSeatIsKeptWhileTheLeaseNeedsIt(t *testing.T) {
 		t.Errorf("the waiting process has no seat%s", c.Describe())
 	}
 	if c.Leader() != leader {
-		t.Errorf("the leader lost its lease with the seat%s", c.Describe())
+		t.Errorf("L3 at %v: the leader lost its lease with the seat%s", c.Now(), c.Describe())
 	}
 	sound(t, c)
 }

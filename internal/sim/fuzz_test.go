@@ -63,7 +63,7 @@ func FuzzReplay(f *testing.F) {
 			return // the additional faults are out of bounds
 		}
 		s := r.Plan.Setup
-		if r.Plan.For > fuzzedRun || s.Processes+len(s.Twins) > 6 || s.Timings.TTLTimeout > fuzzedRun ||
+		if r.Plan.For > fuzzedRun || s.total() > 6 || s.Timings.TTLTimeout > fuzzedRun ||
 			s.Timings.HeartbeatInterval < 20*time.Millisecond || s.Timings.RetryInterval > fuzzedRun {
 			return
 		}

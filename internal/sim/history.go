@@ -98,6 +98,7 @@ func (k *checker) checkShape(p *process, s member.State) {
 // checkSuccessor checks the transition from one state of a leader to a later state. A step may make
 // several revisions but saves only the last.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
+	k.checkClaimants(p, last, s)
 	jump := s.Revision - last.Revision
 	changed := 0
 	for _, o := range last.Roster {
@@ -111,6 +112,8 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 		}
 		if !ok {
 			n = member.Member{}
+		} else if n.StoreID != o.StoreID {
+			k.checkReplaced(p, last, o)
 		}
 		k.checkMove(last, s, o, n, jump)
 		k.checkGone(p, last, o, n)
@@ -174,7 +177,7 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 		k.mayBeLate(p.index, last.Version, p.stepAt, ttl) {
 		return
 	}
-	heard := max(k.keptAt[keptKey{p.index, o.Identity}], a.since)
+	heard := max(k.kept[keptKey{p.index, o.Identity}].at, a.since)
 	if o.Status == member.Unreachable && !n.Resigned && (a.version == 0 || p.stepAt-heard < ttl) {
 		k.noteBroken("I4",
 			"%s removes %v, but the member was heard or authority began only %v ago, want %v",
@@ -195,6 +198,20 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	if len(last.Roster) < p.cfg.Size && !p.releases || o.Status != member.Leaving {
 		k.noteBroken("I5", "the seat of %v was given away although its status was %v, in %s",
 			o.Address, o.Status,
+			formatState(last))
+	}
+	k.checkSeatTimeout(p, last, o)
+}
+
+// checkSeatTimeout checks that the seat of a member was kept for SeatTimeout, unless an operator
+// releases seats. A new leader counts from its election, so members may keep their seats longer.
+func (k *checker) checkSeatTimeout(p *process, last member.State, o member.Member) {
+	timeout := int64(p.cfg.SeatTimeout) / rateMax * rateUnit // on the fastest clock
+	heard := k.heardAt[heardKey{p.index, o.StoreID}]
+	if !p.releases && p.stepAt-heard < timeout &&
+		!k.mayBeLate(p.index, last.Version, p.stepAt, timeout) {
+		k.noteBroken("seat", "%s gives away the seat of %v, which it heard %v ago, want at least %v: %s",
+			p.cfg.Name, o.Address, time.Duration(p.stepAt-heard), time.Duration(timeout),
 			formatState(last))
 	}
 }

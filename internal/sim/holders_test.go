@@ -178,9 +178,9 @@ func (c *Cluster) is(leader, i int, s member.Status) bool {
 }
 
 // TestAMemberThatGetsItsPlaceBackIsWaitedFor tests protocol.md section 10. A second process at the
-// address of an owner, with another store, gets the owner's seat and leaves before it has a vote. A
-// late copy of the owner's request to join then restores the seat. The owner is not notified, and
-// trusts its record.
+// address of an owner, with another store, gets the owner's seat once the owner has been silent for
+// HeartbeatTimeout, and leaves before it has a vote. A late copy of the owner's request to join
+// then restores the seat. The owner is not notified, and trusts its record.
 func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	var join item
 	s := steady(3)
@@ -202,8 +202,10 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	}
 	c.dialed[leader*len(c.procs)+owner] = 1 + twin
 	c.Start(twin)
-	if !c.RunUntil(interval, func() bool { return c.is(leader, owner, member.Joining) }) {
-		t.Fatalf("the other store gets no seat%s", c.Describe())
+	replaced := func() bool { return c.is(leader, owner, member.Joining) }
+	if c.RunUntil(s.Timings.HeartbeatTimeout-interval, replaced) ||
+		!c.RunUntil(3*interval, replaced) {
+		t.Fatalf("want the seat for the other store after HeartbeatTimeout%s", c.Describe())
 	}
 	c.RunFor(interval / 4)
 	c.Leave(twin)

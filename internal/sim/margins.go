@@ -29,7 +29,7 @@ func atMargins(r *rand.Rand, size int) bool {
 // but these are so rare that the cluster settles in between.
 func drawMargins(r *rand.Rand, p *Plan, o Options) {
 	s := &p.Setup
-	s.Processes, s.Twins, s.Volatile, s.Rejects = s.Size, nil, nil, nil
+	s.Processes, s.Twins, s.Volatile, s.Rejects, s.Claimants = s.Size, nil, nil, nil, nil
 	s.Seeds = r.Perm(s.Size)
 	s.Skew, s.Keys = true, 1
 	s.Slow = r.Perm(s.Size)[:1+r.IntN(s.Size-member.Quorum(s.Size))]

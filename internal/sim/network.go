@@ -48,6 +48,7 @@ type Messages struct {
 	Cut        int // lost on a cut link
 	Broken     int // lost with the connection that carried them
 	Refused    int // between incompatible configurations
+	Claimed    int // from an address that belongs to another store
 	Dead       int // sent to a process that is down
 	Duplicated int
 }
@@ -59,6 +60,7 @@ func (m *Messages) add(o Messages) {
 	m.Cut += o.Cut
 	m.Broken += o.Broken
 	m.Refused += o.Refused
+	m.Claimed += o.Claimed
 	m.Dead += o.Dead
 	m.Duplicated += o.Duplicated
 }

@@ -36,6 +36,26 @@ func (j *judge) drainSome() {
 	}
 }
 
+// emptyBound empties the store of each running process that has no vote and is bound above the
+// version of the leader, as an operator does who reads that such a node stays outside (protocol.md
+// section 3).
+func (j *judge) emptyBound() {
+	c := j.c
+	held := c.procs[c.Leader()].store.Held
+	for i, p := range c.procs {
+		if !p.isUp() || held.Roster.IsVoter(p.voter()) || p.store.Least() <= held.Version ||
+			!c.mayForget(i) {
+			continue
+		}
+		c.noteRun(Phase, "the store of %s is emptied", p.cfg.Name)
+		c.Crash(i)
+		c.LoseDisk(i)
+		p.floor = 0
+		c.Start(i)
+		j.emptied++
+	}
+}
+
 // drainedDelay returns the additional time for an election without some processes. It is 2 x
 // LeaderTimeout if all other running voters are drained (L1), otherwise 0.
 func (j *judge) drainedDelay(without ...int) time.Duration {

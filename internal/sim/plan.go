@@ -36,8 +36,7 @@ var sizes = [...]int{1, 2, 2, 3, 3, 3, 3, 3, 3, 3, 4, 4, 5, 5, 5, 5, 6, 7, 8, 9}
 // draws does not change.
 func drawPlan(o Options) Plan {
 	r := randomStream(o.Seed, streamOptions)
-	size := sizes[r.IntN(len(sizes))]
-	forming := randomStream(o.Seed, streamForming)
+	size, forming := sizes[r.IntN(len(sizes))], randomStream(o.Seed, streamForming)
 	forms := forming.IntN(20) == 0 && (o.Size == 0 || o.Size > fewSeeds)
 	if forms {
 		size = fewSeeds + 1 + forming.IntN(MaxSize-fewSeeds)
@@ -56,7 +55,7 @@ func drawPlan(o Options) Plan {
 	}
 	p.Setup.Seeds = r.Perm(size)[:1+r.IntN(size)]
 	drawStores(r, &p)
-	// Added last, so that older seeds keep their faults.
+	// Drawn last, so that older seeds keep their faults.
 	if randomStream(o.Seed, streamTimingSteps-1).IntN(4) == 0 {
 		p.Faults |= TimingSteps &^ o.Without
 	}
@@ -87,6 +86,7 @@ func drawPlan(o Options) Plan {
 	}
 	if !forms {
 		drawTraits(randomStream(o.Seed, streamPreferences), &p)
+		drawClaims(randomStream(o.Seed, streamClaims), &p)
 		p.Faults &^= o.Without
 	}
 	if r := randomStream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {

@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"encoding/binary"
 	"math"
 	"time"
 
@@ -26,9 +27,12 @@ const maxSpin = 100
 // process always has a store, and has a machine while it is up.
 type process struct {
 	index int
-	home  int // index of the process itself, or of the process whose address a twin shares
-	cfg   statemachine.Config
-	clock clock
+	home  int // index of the process itself, or of the process whose address it shares
+	// claims is set if the process listens elsewhere than at its address.
+	claims bool
+	shared bool // whether another process claims to have its address
+	cfg    statemachine.Config
+	clock  clock
 
 	store           paxos.Durable // the contents of its disk
 	floor           uint64        // its store was recovered above this token; 0 if it was not
@@ -115,6 +119,12 @@ func (c *Cluster) beginRun(p *process) {
 	}
 	p.runs++
 	p.cfg.Rand = randomStream(c.setup.Seed, streamMachines+p.index+p.runs*MaxProcesses)
+	p.cfg.NewStore = func() (id member.StoreID) {
+		for i := 0; i < len(id); i += 8 {
+			binary.LittleEndian.PutUint64(id[i:], p.cfg.Rand.Uint64())
+		}
+		return id
+	}
 	p.spins, p.leaving, p.drained, p.releases, p.sent = 0, false, false, false, flood{}
 	p.traits, p.couldLead = p.cfg.Traits, p.cfg.Traits.Preference != member.NeverLeads
 	p.trustsUntil, p.holdings = time.Time{}, nil
@@ -160,6 +170,7 @@ func (c *Cluster) Crash(i int) {
 
 func (c *Cluster) endRun(p *process) {
 	c.wakeClock(p)
+	c.forgetConnections(p.index)
 	p.machine, p.wake, p.paused, p.inbox, p.pendingWrite = nil, never, false, nil, write{}
 	p.openRequests, p.saving, p.renewed = nil, nil, false
 	c.check.noteEnd(c.now, p)

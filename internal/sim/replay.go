@@ -120,14 +120,14 @@ func (p Plan) checkPlan() error {
 	network := []time.Duration{s.Link.Delay, s.Link.Jitter, s.Link.MaxLate}
 	latest := max(t.LeaderTimeout, maxLate)
 	switch {
-	case s.Size < 1 || s.Processes < s.Size || s.Processes+len(s.Twins) > MaxProcesses:
-		return fmt.Errorf("impossible counts: %d processes, %d members and %d twins",
-			s.Processes, s.Size, len(s.Twins))
+	case s.Size < 1 || s.Processes < s.Size || s.total() > MaxProcesses:
+		return fmt.Errorf("impossible counts: %d processes, %d members, %d twins and %d claimants",
+			s.Processes, s.Size, len(s.Twins), len(s.Claimants))
 	case len(s.Seeds) == 0 || !among(s.Seeds) || !among(s.Volatile) || !among(s.Twins) ||
-		!among(s.Rejects) || !among(s.Slow):
+		!among(s.Rejects) || !among(s.Slow) || !among(s.Claimants):
 		return fmt.Errorf("no seeds, or a process out of range: seeds %v, volatile %v, twins %v, "+
-			"rejects %v, slow %v of %d processes",
-			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Processes)
+			"rejects %v, slow %v, claimants %v of %d processes",
+			s.Seeds, s.Volatile, s.Twins, s.Rejects, s.Slow, s.Claimants, s.Processes)
 	case len(s.Preferences) > 0 && len(s.Preferences) < s.Processes ||
 		slices.ContainsFunc(s.Preferences, func(n member.Preference) bool { return !n.IsValid() }):
 		return fmt.Errorf("invalid Preferences %v: want a valid one for each of the %d processes",
@@ -135,6 +135,8 @@ func (p Plan) checkPlan() error {
 	case s.HandOver < 0 || s.HandOver > 0 && s.HandOver < s.Timings.LeaderTimeout ||
 		s.HandOver > maxTimeout:
 		return fmt.Errorf("invalid HandOver %v: want 0, or LeaderTimeout to %v", s.HandOver, maxTimeout)
+	case s.SeatTimeout < 0 || s.SeatTimeout > MaxFor:
+		return fmt.Errorf("invalid SeatTimeout %v: want 0 to %v", s.SeatTimeout, MaxFor)
 	case s.TrustRefusal && len(s.Rejects) > 0:
 		return fmt.Errorf("invalid Rejects %v: must be empty if TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:

@@ -8,7 +8,10 @@ import "github.com/athena-go/athena/member"
 func (c *Cluster) routeTo(from *process, to member.Address) int {
 	for i, p := range c.procs[:c.setup.Processes] {
 		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
-			return c.routeTwin(from, i)
+			if c.adopted != nil {
+				return c.routeClaimed(from, i)
+			}
+			return c.routeTwin(from, i, true)
 		}
 	}
 	return -1
@@ -20,12 +23,10 @@ const messagesPerConnection = 100
 
 // routeTwin selects one of two processes at the same address. A sender uses one process for a while
 // and then chooses again at random, as if the name of the host were resolved for each connection.
-func (c *Cluster) routeTwin(from *process, home int) int {
-	if len(c.setup.Twins) == 0 {
-		return home
-	}
+// If sends is false, the sender does not choose again.
+func (c *Cluster) routeTwin(from *process, home int, sends bool) int {
 	twin := -1
-	for _, p := range c.procs[c.setup.Processes:] {
+	for _, p := range c.twins() {
 		if p.home == home && p != from {
 			twin = p.index
 		}
@@ -37,8 +38,17 @@ func (c *Cluster) routeTwin(from *process, home int) int {
 		return twin
 	}
 	dialed := &c.dialed[from.index*len(c.procs)+home]
-	if *dialed == 0 || c.routes.IntN(messagesPerConnection) == 0 {
+	if *dialed == 0 || sends && c.routes.IntN(messagesPerConnection) == 0 {
 		*dialed = 1 + []int{home, twin}[c.routes.IntN(2)]
 	}
 	return *dialed - 1
 }
+
+// twins returns the additional processes that share an address.
+func (c *Cluster) twins() []*process {
+	n := c.setup.Processes
+	return c.procs[n : n+len(c.setup.Twins)]
+}
+
+// claimants returns the additional processes that claim an address.
+func (c *Cluster) claimants() []*process { return c.procs[c.setup.Processes+len(c.setup.Twins):] }

@@ -38,6 +38,9 @@ type Result struct {
 	// Hopeless is the reason why the run does not require a leader after the faults. It is
 	// empty if a leader was required.
 	Hopeless string
+	// Emptied is the number of stores that an operator emptied after the faults, because their nodes
+	// had no vote and were bound above the version of the leader.
+	Emptied int
 	// Measures lists the durations measured after the heal, with their bounds.
 	Measures []Measure
 	Cover    Cover // rules reached, with the classes of faults that had happened
@@ -137,6 +140,7 @@ func runPlan(p Plan, t *recording, record func(Record)) Result {
 		Fenced:    c.register.fenced,
 		Void:      c.check.void,
 		Hopeless:  j.hopeless,
+		Emptied:   j.emptied,
 		Measures:  j.measures,
 		Cover:     c.cover,
 		Violation: c.check.first,
@@ -176,6 +180,7 @@ type judge struct {
 	rand     *rand.Rand
 	orders   *rand.Rand
 	hopeless string
+	emptied  int // number of stores emptied by the operator
 	measures []Measure
 }
 
@@ -194,6 +199,7 @@ func (j *judge) judgeRun() {
 		return
 	}
 	j.recordMeasure("leader after faults", start, 2*t.LeaderTimeout+drained)
+	j.emptyBound()
 	// L2: one leader and every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
@@ -234,7 +240,7 @@ func (j *judge) noteFailure(invariant, format string, args ...any) {
 }
 
 // healAll ends all faults and starts all processes except a few. If a process and its twin are
-// running, it stops the process without the seat.
+// running, it stops the process without the seat. It stops all claimants.
 func (j *judge) healAll() {
 	c, r := j.c, j.rand
 	c.noteRun(Phase, "faults end")
@@ -248,7 +254,7 @@ func (j *judge) healAll() {
 		if !p.isStarted() {
 			continue
 		}
-		if c.hasVote(p) && !c.hasVote(c.procs[p.home]) {
+		if !p.claims && c.hasVote(p) && !c.hasVote(c.procs[p.home]) {
 			c.Crash(p.home)
 		} else {
 			c.Crash(p.index)
@@ -333,7 +339,7 @@ func (j *judge) recordExpected(name string, since int64, bound time.Duration) {
 func (c *Cluster) hasWaiting() bool {
 	l := c.Leader()
 	return l >= 0 && slices.ContainsFunc(c.procs, func(p *process) bool {
-		return p.isUp() && c.hasNoPlace(p, c.procs[l].store.Held)
+		return p.isUp() && !p.claims && c.hasNoPlace(p, c.procs[l].store.Held)
 	})
 }
 
@@ -347,7 +353,7 @@ func (j *judge) checkSeats() {
 		})
 	}
 	c.noteRun(Phase, "a process waits for a seat")
-	limit := 2*t.TTLTimeout + 10*t.RetryInterval
+	limit := 2*t.TTLTimeout + 10*t.RetryInterval + c.setup.SeatTimeout
 	if !c.RunUntil(limit, func() bool { return c.Settled() && !(c.hasWaiting() && free()) }) {
 		j.noteFailure("L2",
 			"a process still waits %v after all members were active, although a seat is free",
@@ -367,6 +373,7 @@ func (j *judge) runEpilogue() {
 	if c.setup.HandOver > 0 {
 		what = quiet // the leader may hand over to a returning member
 	}
+	defer j.startClaims()()
 	switch what {
 	case disturb:
 		j.checkMinorityFaults()
@@ -394,7 +401,7 @@ func (j *judge) checkSteady(d time.Duration, why string, weak ...int) {
 	}
 	var followers []*process
 	for _, p := range c.procs {
-		if calm(p) && !slices.Contains(weak, p.index) {
+		if calm(p) && !p.claims && !slices.Contains(weak, p.index) {
 			followers = append(followers, p)
 		}
 	}

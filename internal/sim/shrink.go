@@ -130,6 +130,8 @@ func (s *shrinker) simplifyCluster() {
 		func(p *Plan) { p.Setup.HandOver = 0 },
 		func(p *Plan) { p.Setup.Preferences, p.Setup.HandOver = nil, 0 },
 		func(p *Plan) { p.Setup.Twins = nil },
+		func(p *Plan) { p.Setup.Claimants = nil },
+		func(p *Plan) { p.Setup.SeatTimeout = 0 },
 		func(p *Plan) { p.Setup.Processes, p.Starts = p.Setup.Size, p.Starts[:p.Setup.Size] },
 		func(p *Plan) { p.Setup.Processes--; p.Starts = p.Starts[:len(p.Starts)-1] },
 		func(p *Plan) { p.Setup.Skew = false },
@@ -146,19 +148,19 @@ func (s *shrinker) simplifyCluster() {
 		r := s.best
 		if plainer(&r.Plan); r.Plan.checkPlan() == nil && !samePlan(r.Plan, s.best.Plan) {
 			// Link numbers depend on the number of processes.
-			r.Fates = renumberFates(r.Fates, s.best.Plan.total(), r.Plan.total())
+			r.Fates = renumberFates(r.Fates, s.best.Plan.Setup.total(), r.Plan.Setup.total())
 			s.tryCandidate(r)
 		}
 	}
 }
 
-func (p Plan) total() int { return p.Setup.Processes + len(p.Setup.Twins) }
-
 func samePlan(a, b Plan) bool {
-	return a.total() == b.total() && a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
+	return a.Setup.total() == b.Setup.total() &&
+		a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
 		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
 		a.Setup.Keys == b.Setup.Keys && a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
 		len(a.Setup.Preferences) == len(b.Setup.Preferences) && a.Setup.HandOver == b.Setup.HandOver &&
+		a.Setup.SeatTimeout == b.Setup.SeatTimeout &&
 		len(a.Setup.Volatile) == len(b.Setup.Volatile) && len(a.Setup.Slow) == len(b.Setup.Slow)
 }
 

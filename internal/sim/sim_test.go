@@ -58,8 +58,8 @@ var rare = []rule{
 	rule(message.ReasonOldBase), rule(message.ReasonLeaseRuns),
 	rule(message.ReasonJoinOnly), rule(message.ReasonOtherSeeds),
 	rule(message.ReasonVotedTwice), rule(message.ReasonNotActive),
-	rule(message.ReasonOtherCluster),
-	ruleTraces + rule(statemachine.NewRun), ruleFenced,
+	rule(message.ReasonOtherCluster), rule(message.ReasonNotCandidate),
+	ruleTraces + rule(statemachine.NewRun), ruleTraces + rule(statemachine.Raised), ruleFenced,
 }
 
 // rarest lists rules that one run in thousands reaches, which make swarm requires. Tests of the

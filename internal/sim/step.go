@@ -54,6 +54,10 @@ func (c *Cluster) deliverItem(it item) {
 		c.net.stats.Refused++
 		return
 	}
+	if s := c.procs[it.from]; s.shared && !c.acceptsFrom(p, s, it.msg.From.StoreID) {
+		c.refuseClaim(p, s, it.msg.From.StoreID)
+		return
+	}
 	c.net.stats.Delivered++
 	c.emitRecord(Record{Process: it.to, From: it.from, Kind: Delivered, Message: it.msg})
 	c.mixHash(uint64(c.now) ^ uint64(it.to)<<56 ^ uint64(it.from)<<48 ^ uint64(it.msg.Body.Kind())<<40)
@@ -119,6 +123,11 @@ func (c *Cluster) applyStep(p *process, s step) {
 		c.noteStopped(p, out.Stop)
 		return
 	}
+	c.setWake(p)
+}
+
+// setWake schedules the next call of Advance.
+func (c *Cluster) setWake(p *process) {
 	p.wake = never
 	if d := p.machine.Deadline(); !d.IsZero() {
 		p.wake = max(c.now, p.clock.globalTime(d)+int64(c.setup.Lag))
@@ -148,13 +157,15 @@ func (c *Cluster) noteStopped(p *process, err error) {
 }
 
 // hasTwin reports whether another process has run at this address, or whether an earlier run of p
-// had a higher incarnation. Late messages may then seem to come from a later run of p.
+// had a higher incarnation. Late messages may then seem to come from a later run of p. A claimant
+// that never was a member does not count.
 func (c *Cluster) hasTwin(p *process) bool {
 	if p.clockSetBack {
 		return true
 	}
 	for _, o := range c.procs {
-		if o != p && o.home == p.home && o.runs > 0 {
+		if o != p && o.home == p.home && o.runs > 0 &&
+			(!o.claims || c.check.claimed.placed[p.cfg.Address]) {
 			return true
 		}
 	}

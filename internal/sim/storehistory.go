@@ -45,6 +45,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 				old.StoreID, d.StoreID)
 		}
 		k.noteBlankSeed(p, old)
+		k.noteClaimant(p)
 		old = paxos.Durable{StoreID: d.StoreID, Incarnation: d.Incarnation}
 	}
 	if d.Incarnation < old.Incarnation {
@@ -86,6 +87,9 @@ func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 		k.noteViolation("I7", "%s accepted %v below its promise %v", p.cfg.Name, a.ID, old.Promised)
 	case n > 0 && a.ID.Version <= old.Held.Version:
 		k.noteViolation("I7", "%s accepted %v, but already held %v", p.cfg.Name, a.ID, old.Held.Number)
+	case n > 0 && !a.Base.IsZero() && !a.State.Roster.IsVoter(p.voter()):
+		k.noteViolation("bound", "%s accepted %v, in whose state it has no vote: %s", p.cfg.Name, a.ID,
+			formatState(a.State))
 	case n > 0 && a.Base.Less(old.Held.Number):
 		k.noteViolation("I7", "%s accepted %v built on %v, but already held %v",
 			p.cfg.Name, a.ID, a.Base, old.Held.Number)

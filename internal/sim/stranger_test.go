@@ -158,3 +158,58 @@ func TestAStoreWithoutAVoteIsPromisedNothing(t *testing.T) {
 		c.RunFor(tm.HeartbeatInterval / 2)
 	}
 }
+
+// raise sends the leader a keep-alive of a follower that is bound to a version.
+func (c *Cluster) raise(leader int, bound uint64) {
+	held := c.Durable(leader).Held
+	from := c.procs[(leader+1)%c.setup.Size].identity()
+	c.hearFrom(from, leader, held.Claim(), message.LeaderKeepAlive{
+		Number: held.Number, Digest: held.Digest(), Bound: bound,
+	})
+}
+
+// TestAVoterRaisesTheVersionSlowly tests protocol.md section 3. A leader exceeds the version to
+// which a voter is bound at most once in TTLTimeout, and by at most 2^16.
+func TestAVoterRaisesTheVersionSlowly(t *testing.T) {
+	c := formed(t, steady(3))
+	l, tm := c.Leader(), c.setup.Timings
+	first, end := c.leaderVersion(), c.Now()+2*tm.TTLTimeout
+	for c.Now() < end {
+		c.raise(l, c.Durable(l).Held.Version+paxos.MaxVersionJump+1)
+		c.raise(l, c.Durable(l).Held.Version+1)
+		c.RunFor(tm.HeartbeatInterval)
+	}
+	sound(t, c)
+	if got := c.leaderVersion() - first; got < 2 || got > 3*2 || c.Leader() != l {
+		t.Errorf("L3 at %v: raised by %d in 2 x TTLTimeout, want 2 to 6 and the same leader%s",
+			c.Now(), got, c.Describe())
+	}
+}
+
+// TestNoVersionExceedsTheGreatestToken tests protocol.md section 3. A voter raises the version up
+// to the greatest one that a token has room for. After that, neither a voter nor an election
+// exceeds it.
+func TestNoVersionExceedsTheGreatestToken(t *testing.T) {
+	s := steady(3)
+	s.Timings.TTLTimeout = s.Timings.LeaderTimeout
+	s.Floors = []uint64{paxos.MaxFloor, paxos.MaxFloor, paxos.MaxFloor}
+	c := formed(t, s)
+	l := c.Leader()
+	for range 2 * (member.MaxVersion - paxos.MaxFloor) / paxos.MaxVersionJump {
+		v := c.Durable(l).Held.Version
+		c.raise(l, v+paxos.MaxVersionJump)
+		c.raise(l, min(v+paxos.MaxVersionJump, member.MaxVersion-1))
+		c.RunFor(s.Timings.TTLTimeout + s.Timings.HeartbeatInterval)
+	}
+	got := c.leaderVersion()
+	c.Crash(l)
+	c.RunFor(4 * s.Timings.TTLTimeout)
+	for _, v := range c.check.order {
+		got = max(got, v)
+	}
+	if got != member.MaxVersion {
+		t.Errorf("I3 at %v: the greatest version was %d, want %d",
+			c.Now(), got, uint64(member.MaxVersion))
+	}
+	sound(t, c)
+}

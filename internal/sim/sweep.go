@@ -47,6 +47,7 @@ type Report struct {
 	Gap      time.Duration // the shortest gap; negative if no run had a gap
 	Void     int           // runs in which too many memory stores were lost
 	Hopeless int           // runs that did not require a leader
+	Emptied  int           // stores that an operator emptied after the faults
 	Measures map[string][]Measure
 	Failed   []Result // sorted by seed, at most MaxFailures
 }
@@ -119,6 +120,7 @@ func (r *Report) add(o Result) {
 	if o.Hopeless != "" {
 		r.Hopeless++
 	}
+	r.Emptied += o.Emptied
 	for _, m := range o.Measures {
 		r.Measures[m.Name] = append(r.Measures[m.Name], m)
 	}
@@ -160,13 +162,15 @@ func (r Report) String() string {
 		float64(r.Busy.Microseconds())/float64(max(r.Steps, 1)))
 	line("leaders", "%d chosen, %s of authority, smallest gap between two leases: %s",
 		r.Versions, formatCount(r.Changes, "change"), gap)
+	m := r.Messages
 	line("messages", "%d sent, %d delivered, %d lost, %d cut, %d broken off, %d refused, "+
-		"%d undeliverable, %d duplicated", r.Messages.Sent, r.Messages.Delivered, r.Messages.Lost,
-		r.Messages.Cut, r.Messages.Broken, r.Messages.Refused, r.Messages.Dead, r.Messages.Duplicated)
+		"%d from a claimed address, %d undeliverable, %d duplicated", m.Sent, m.Delivered, m.Lost,
+		m.Cut, m.Broken, m.Refused, m.Claimed, m.Dead, m.Duplicated)
 	line("register", "%s of leaders accepted, %d refused", formatCount(r.Writes, "write"), r.Fenced)
 	line("faults", "%s", listHappened(r.Happened))
-	line("excused", "%s in which too many memory stores were lost, %d without a majority at the end",
-		formatCount(r.Void, "run"), r.Hopeless)
+	line("excused", "%s in which too many memory stores were lost, %d without a majority at the end; "+
+		"%s emptied because of a later bound", formatCount(r.Void, "run"), r.Hopeless,
+		formatCount(r.Emptied, "store"))
 	if len(r.Measures) > 0 {
 		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; *: the simulator's own "+
 			"bound); a run beyond its limit fails (docs/simulation.md)")

@@ -219,10 +219,12 @@ func TestEachSideAcceptsTheTimings(t *testing.T) {
 // TestVotesStayUntilEarlierTrustEnds tests protocol.md section 8. An owner was extended by a leader
 // with the longer hold timeout only. Under the next leader, which accepts both, two voters come
 // with new stores and the shorter hold timeout. One of them leads, and hands over to a member that
-// accepts no other.
+// accepts no other. That member does not know the new stores, and votes for one of them only
+// because it has had no leader for its TTLTimeout.
 func TestVotesStayUntilEarlierTrustEnds(t *testing.T) {
-	accepts := []int{oldAcceptsNew}
-	w := walked(t, longHold, shortHold, oldOnly,
+	accepts, short := []int{oldAcceptsNew}, shortHold
+	short.TTLTimeout = 20 * second
+	w := walked(t, longHold, short, oldOnly,
 		accepts, nil, accepts, []int{oldAcceptsNew, newAcceptsOld, newOnly})
 	first, next, owner, voter, last := w.who[0], w.who[1], w.who[2], w.who[3], w.who[4]
 	w.Drain(owner)
@@ -236,7 +238,7 @@ func TestVotesStayUntilEarlierTrustEnds(t *testing.T) {
 	for _, i := range []int{voter, first} {
 		w.Crash(i)
 		w.LoseDisk(i)
-		w.Reconfigure(i, shortHold, longHold)
+		w.Reconfigure(i, short, longHold)
 		w.Start(i)
 		if !w.RunUntil(2*time.Minute, func() bool { return w.hasVote(w.procs[i]) }) {
 			t.Fatalf("n%d gets no vote%s", i+1, w.Describe())

@@ -65,7 +65,9 @@ func (x *chaos) changeTraits(f Fault) bool {
 		x.c.SetLabels(f.Who, labelsOf(f.Args[1]))
 		return true
 	}
-	others := func(o *process) bool { return o != p && o.traits.Preference != member.NeverLeads }
+	others := func(o *process) bool {
+		return o != p && !o.claims && o.traits.Preference != member.NeverLeads
+	}
 	if n == member.NeverLeads && !slices.ContainsFunc(x.c.procs, others) {
 		return false
 	}
@@ -149,7 +151,8 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 
 // bestPreference returns the greatest preference of the possible successors of a crashed leader. It
 // returns NeverLeads if a voter may refuse the first proposal, because it does not vote yet after a
-// start, or promised a later version to an earlier attempt.
+// start, or promised a later version to an earlier attempt. It does so too if a drained member is
+// more preferred: all others wait for that member, and then only a short turn for each other.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
 	for _, p := range j.c.procs {
@@ -160,6 +163,11 @@ func (j *judge) bestPreference(old int) member.Preference {
 	}
 	for _, i := range j.listSuccessors(old) {
 		best = max(best, j.c.procs[i].traits.Preference)
+	}
+	for _, p := range j.c.procs {
+		if p.isUp() && p.drained && p.traits.Preference > best {
+			return member.NeverLeads
+		}
 	}
 	return best
 }

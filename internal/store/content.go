@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -30,6 +31,9 @@ type Content struct {
 	// HoldTimeout is the hold timeout of the run that saved the content. The owner of a record may
 	// rely on an acknowledgement of this node for this long.
 	HoldTimeout time.Duration `json:",omitempty"`
+	// Key is the private key of the store, whose id is the hash of the public key. It is a part of the
+	// content, so that a crash cannot separate the two.
+	Key storekey.Key
 	paxos.Durable
 }
 
@@ -44,6 +48,14 @@ func (c Content) IsUnused() bool {
 // version that was promised or accepted may have been elected without this node.
 func (c Content) HighestToken() uint64 {
 	return max(c.Held.Version, c.Promised.Version, c.Accepted.ID.Version, c.Floor)
+}
+
+// checkKey returns an error if the store id is not that of the key.
+func (c Content) checkKey() error {
+	if c.Key.StoreID() != c.StoreID {
+		return errors.New("StoreID: is not the id of the key")
+	}
+	return nil
 }
 
 // checkOrigin returns every fault of the origin, each naming its field.

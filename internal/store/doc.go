@@ -6,7 +6,7 @@
 //
 // # The directory of a File
 //
-//	athena.state   the content
+//	athena.state   the content; secret, mode 0600
 //	athena.lock    locked while a process uses the store; holds its process id
 //	reset.key      64 hexadecimal digits; secret, mode 0600
 //
@@ -18,7 +18,7 @@
 //
 // The state file is text: a header, entries, and free room for further entries.
 //
-//	header   "athena-state 4 " and the length of the file in eight digits; a newline
+//	header   "athena-state 5 " and the length of the file in eight digits; a newline
 //	entry    SHA-256 in hexadecimal; the length of the JSON in eight digits; JSON; spaces and
 //	         a newline. It ends at the end of a 512-byte sector.
 //	room     sectors of dots and a newline
@@ -55,6 +55,12 @@
 // each would lead its own cluster and issue the same tokens as the third. The Origin is part of the
 // state file, so that a crash cannot separate it from the content. It is not part of paxos.Durable,
 // because no rule of the protocol reads it.
+//
+// # The key
+//
+// The Content includes the private key of the store, and the id of the store is the hash of the
+// public key (package storekey). So only a process that has the store can speak for it. A process
+// with a copy of the state file can do so too.
 //
 // # A store that cannot be read
 //

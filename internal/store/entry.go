@@ -76,6 +76,11 @@ func encodeEntry(before, c Content) ([]byte, error) {
 	if err := checkContent(c, e.HeldRecords.setRecords(), e.AcceptedRecords.setRecords()); err != nil {
 		return nil, err
 	}
+	if before.StoreID != c.StoreID || before.Key != c.Key {
+		if err := c.checkKey(); err != nil {
+			return nil, err
+		}
+	}
 	e.Held.Records, e.Accepted.State.Records = member.Records{}, member.Records{}
 	return json.Marshal(e)
 }

@@ -229,7 +229,7 @@ func Peek(dir string) (Content, bool, error) {
 // loadState reads the state file. It returns false if the file does not exist.
 func (d *directory) loadState() (Content, bool, error) {
 	path := d.pathOf(stateName)
-	content, err := d.readFile(stateName, maxStateBytes, othersWrite)
+	content, err := d.readFile(stateName, maxStateBytes, othersAll)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Content{}, false, nil
 	}

@@ -248,8 +248,8 @@ func TestDamagedResetKey(t *testing.T) {
 
 func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 	sound := mustFormat(t, typical())
-	numbered := bytes.Replace(sound, []byte(" 4 "), []byte(" 3 "), 1)
-	later, early := otherVersion(t, "5"), otherVersion(t, "3")
+	numbered := bytes.Replace(sound, []byte(" 5 "), []byte(" 4 "), 1)
+	later, early := otherVersion(t, "6"), otherVersion(t, "4")
 	for _, c := range []struct {
 		name, says string
 		content    []byte
@@ -260,7 +260,7 @@ func TestUnreadableFileIsNeverReplaced(t *testing.T) {
 		{"flipped", "JoinOnly", append(bytes.Clone(sound[:200]), sound[201:]...), ErrCorrupt},
 		{"too large", "JoinOnly", make([]byte, maxStateBytes+1), ErrCorrupt},
 		{"of a later version", "later one", later, ErrVersion},
-		{"of before the first release", "version of Athena that wrote it", early, ErrVersion},
+		{"of before the first release", "from before the first release", early, ErrVersion},
 		{"number of a version changed", "move the data directory of this", numbered, ErrCorrupt},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -347,7 +347,6 @@ func openLoadKey(dir string) error {
 }
 
 // The reset key is secret, because anyone who knows it can reset the node's connections.
-// The state file is not secret: all members know its content.
 func TestKeyReadableByOthersIsRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o640, 0o604, 0o644, 0o610} {
 		dir := saved(t, typical())
@@ -375,14 +374,24 @@ func TestKeyReadableByOthersIsRefused(t *testing.T) {
 	}
 }
 
-func TestReadableByOthersIsAccepted(t *testing.T) {
+// TestReadableByOthers checks that other users may list the directory, but may not read the state,
+// which has the key of the store.
+func TestReadableByOthers(t *testing.T) {
 	dir := saved(t, typical())
-	for path, mode := range map[string]fs.FileMode{dir: 0o755, filepath.Join(dir, stateName): 0o644} {
-		if err := os.Chmod(path, mode); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	checkHolds(t, dir, typical())
+	state := filepath.Join(dir, stateName)
+	for _, mode := range []fs.FileMode{0o640, 0o604} {
+		if err := os.Chmod(state, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := Peek(dir); !errors.Is(err, ErrInsecure) ||
+			!strings.Contains(err.Error(), "chmod 0600 "+state) {
+			t.Errorf("mode %04o: got %v, want %v and the remedy", mode, err, ErrInsecure)
+		}
+	}
 }
 
 func TestWhatIsNoDirectoryOrFile(t *testing.T) {

@@ -4,12 +4,12 @@ package store
 
 import (
 	"bytes"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/paxos"
 )
 
@@ -42,7 +42,8 @@ func (s *File) Forget(above uint64) (kept string, err error) {
 		return "", err
 	}
 	next := paxos.Durable{Incarnation: c.Incarnation + 1, Acceptor: paxos.Acceptor{Floor: above}}
-	rand.Read(next.StoreID[:]) // never fails
+	c.Key = storekey.New()
+	next.StoreID = c.Key.StoreID()
 	c.Durable = next
 	return kept, s.Save(c)
 }
@@ -55,11 +56,11 @@ func (s *File) copyState(name string) error {
 	if s.lock == nil {
 		return ErrClosed
 	}
-	content, err := s.dir.readFile(stateName, maxStateBytes, othersWrite)
+	content, err := s.dir.readFile(stateName, maxStateBytes, othersAll)
 	if err != nil {
 		return err
 	}
-	there, err := s.dir.readFile(name, maxStateBytes, othersWrite)
+	there, err := s.dir.readFile(name, maxStateBytes, othersAll)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f, err := s.dir.replaceFile(name, content)

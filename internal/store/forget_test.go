@@ -50,7 +50,12 @@ func TestForgetMakesANewMember(t *testing.T) {
 	if after.StoreID == before.StoreID || after.StoreID.IsZero() {
 		t.Errorf("got store id %s, want another one than %s", after.StoreID, before.StoreID)
 	}
+	if after.Key == before.Key || after.Key.StoreID() != after.StoreID {
+		t.Errorf("got the key of store %s, want another one than that of %s, of store %s",
+			after.Key.StoreID(), before.StoreID, after.StoreID)
+	}
 	want := before
+	want.Key = after.Key
 	want.Durable = paxos.Durable{StoreID: after.StoreID, Incarnation: before.Incarnation + 1}
 	want.Floor = before.HighestToken()
 	if diff := cmp.Diff(want, after); diff != "" {
@@ -197,7 +202,7 @@ func TestForgetCutOffInItsCopy(t *testing.T) {
 // TestForgetWithoutANode checks that an unused store with a floor needs no size and no address,
 // that Forget raises its floor, and that no other store can do without them.
 func TestForgetWithoutANode(t *testing.T) {
-	c := Content{Origin: Origin{Cluster: "orders"}, Durable: paxos.Durable{
+	c := Content{Origin: Origin{Cluster: "orders"}, Key: typical().Key, Durable: paxos.Durable{
 		StoreID: typical().StoreID, Acceptor: paxos.Acceptor{Floor: 7},
 	}}
 	s := open(t, saved(t, c))

@@ -14,7 +14,7 @@ import (
 
 const (
 	magic   = "athena-state"
-	version = "4"
+	version = "5"
 	// maxStateBytes is the maximum size of the state file. Two states of the largest
 	// cluster, with the longest names and full tables of records, need only half of it.
 	maxStateBytes = 20 << 20
@@ -35,7 +35,7 @@ const (
 )
 
 // unreleased lists the formats used before the first release.
-var unreleased = []string{"1", "2", "3"}
+var unreleased = []string{"1", "2", "3", "4"}
 
 // image describes a valid state file: its content and the position of the next entry.
 type image struct {
@@ -125,9 +125,9 @@ func parseContent(content []byte) (Content, error) {
 	case fields[1] != version && isSoundAs(version, fields[2], rest):
 		return Content{}, corruptError("the first line has the wrong version number %.20q", fields[1])
 	case slices.Contains(unreleased, fields[1]):
-		// These formats lack the cluster id, and the first one also lacks the origin. Both detect wrong
-		// flags, so they must not be taken from the flags of the next start.
-		return Content{}, fmt.Errorf("%w %q, from before the first release, without a cluster id; start "+
+		// These formats lack the key of the store, whose id other nodes know, and earlier ones the
+		// cluster id and the origin. None of them can be added now.
+		return Content{}, fmt.Errorf("%w %q, from before the first release, without a key; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
 			"directory: this makes a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
 	case fields[1] != version:
@@ -141,6 +141,9 @@ func parseContent(content []byte) (Content, error) {
 	if err == nil {
 		err = checkContent(c, slices.Collect(c.Held.Records.All()),
 			slices.Collect(c.Accepted.State.Records.All()))
+	}
+	if err == nil {
+		err = c.checkKey()
 	}
 	if err != nil {
 		return Content{}, corruptError("%v", err)

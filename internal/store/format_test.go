@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 )
 
@@ -225,6 +226,28 @@ func otherVersion(t *testing.T, version string) []byte {
 	return append([]byte(header+string(entry)), content[len(header)+len(entry):]...)
 }
 
+// The error for a format of before the first release names the format and the remedy.
+func TestUnreleasedFormatsAreRefusedByName(t *testing.T) {
+	if want := []string{"1", "2", "3", "4"}; !slices.Equal(unreleased, want) {
+		t.Errorf("unreleased formats: got %q, want %q", unreleased, want)
+	}
+	for _, number := range unreleased {
+		_, err := parseContent(otherVersion(t, number))
+		if !errors.Is(err, ErrVersion) {
+			t.Errorf("format %s: got %v, want ErrVersion", number, err)
+			continue
+		}
+		for _, part := range []string{
+			fmt.Sprintf("version %q, from before the first release, without a key", number),
+			"start the version of Athena that wrote it", "start each with an empty directory",
+		} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("format %s: got %v, want an error with %q", number, err, part)
+			}
+		}
+	}
+}
+
 // A flipped bit in the first line is reported as damage, never as a different version of Athena,
 // because the advice in that error would be wrong.
 func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
@@ -241,7 +264,7 @@ func TestEveryFlippedBitOfTheHeaderIsDamage(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	sound := payload(t, Content{}, typical())
+	sound, id := payload(t, Content{}, typical()), testKey(1).StoreID().String()
 	file := func(payloads ...string) []byte {
 		content, _ := stateFile(payloads...)
 		return content
@@ -262,15 +285,16 @@ func TestParseRefuses(t *testing.T) {
 		want    error
 	}{
 		{"sound", file(sound), nil},
-		{"other magic", header("athena-store", "4"), ErrCorrupt},
+		{"other magic", header("athena-store", "5"), ErrCorrupt},
 		{"number of another version", header(magic, "1"), ErrCorrupt},
-		{"number of the version before", header(magic, "3"), ErrCorrupt},
-		{"number of a later version", header(magic, "5"), ErrCorrupt},
+		{"number of the version before", header(magic, "4"), ErrCorrupt},
+		{"number of a later version", header(magic, "6"), ErrCorrupt},
 		{"no version", header(magic, ""), ErrCorrupt},
 		{"version of before the first release", otherVersion(t, "1"), ErrVersion},
 		{"version of before records", otherVersion(t, "2"), ErrVersion},
 		{"version of before cluster ids", otherVersion(t, "3"), ErrVersion},
-		{"later version", otherVersion(t, "5"), ErrVersion},
+		{"version of before keys", otherVersion(t, "4"), ErrVersion},
+		{"later version", otherVersion(t, "6"), ErrVersion},
 		{"empty payload", file(""), ErrCorrupt},
 		{"no JSON", file("hello"), ErrCorrupt},
 		{"two values", file(sound + sound), ErrCorrupt},
@@ -280,9 +304,13 @@ func TestParseRefuses(t *testing.T) {
 		{"no cluster", swap(`"orders"`, `""`), ErrCorrupt},
 		{"size 0", swap(`"Size":3`, `"Size":0`), ErrCorrupt},
 		{"negative size", swap(`"Size":3`, `"Size":-3`), ErrCorrupt},
-		{"zero store id", swap(storeID(1).String(), strings.Repeat("0", 32)), ErrCorrupt},
-		{"long store id", swap(storeID(1).String(), strings.Repeat("ab", 40)), ErrCorrupt},
-		{"short store id", swap(storeID(1).String(), "ab"), ErrCorrupt},
+		{"zero store id", swap(id, strings.Repeat("0", 32)), ErrCorrupt},
+		{"long store id", swap(id, strings.Repeat("ab", 40)), ErrCorrupt},
+		{"short store id", swap(id, "ab"), ErrCorrupt},
+		{"no key", swap(`"Key":"`+hexOf(testKey(1))+`",`, ""), ErrCorrupt},
+		{"long key", swap(hexOf(testKey(1)), hexOf(testKey(1))+"00"), ErrCorrupt},
+		{"short key", swap(hexOf(testKey(1)), hexOf(testKey(1))[2:]), ErrCorrupt},
+		{"a key that is not hexadecimal", swap(hexOf(testKey(1)), strings.Repeat("x", 64)), ErrCorrupt},
 		{"port 0", swap("node-002.example:7000", "node-002.example:0"), ErrCorrupt},
 		{"roster out of order", swap("node-002.example:7000", "z.example:7000"), ErrCorrupt},
 		{"one address twice", swap("node-002.example:7000", "node-003.example:7000"), ErrCorrupt},
@@ -357,6 +385,9 @@ func TestFormatRefuses(t *testing.T) {
 		{change(func(c *Content) { c.Origin.Size = 0 }), "Origin.Size: 0: want 1 to 255"},
 		{change(func(c *Content) { c.Origin.Size = 256 }), "Origin.Size: 256"},
 		{change(func(c *Content) { c.Origin.Address = member.Address{} }), "Origin.Address"},
+		{change(func(c *Content) { c.StoreID = storeID(1) }), "StoreID: is not the id of the key"},
+		{change(func(c *Content) { c.Key = testKey(2) }), "StoreID: is not the id of the key"},
+		{change(func(c *Content) { c.Key = storekey.Key{} }), "StoreID: is not the id of the key"},
 		{change(func(c *Content) { c.LeaseTimeout = -1 }), "LeaseTimeout: -1ns is negative"},
 		{change(func(c *Content) { c.HoldTimeout = -1 }), "HoldTimeout: -1ns is negative"},
 		{change(func(c *Content) { c.Origin.Address.Host = "a b" }), "Origin.Address"},

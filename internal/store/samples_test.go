@@ -4,6 +4,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
@@ -11,10 +12,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
 
+// testKey returns the key of a store that a test saves.
+func testKey(n byte) storekey.Key { return storekey.Key{n, 0xcd, 31: 0xee} }
+
+// hexOf returns a key as the state file contains it.
+func hexOf(k storekey.Key) string { return hex.EncodeToString(k[:]) }
+
+// storeID returns the store id of a member of a roster, whose key does not matter.
 func storeID(n byte) member.StoreID { return member.StoreID{n, 0xab, 15: 0xff} }
 
 func address(n int) member.Address {
@@ -87,8 +96,9 @@ func typical() Content {
 	next.Version, next.Revision, next.Leader = 8, 1, address(2)
 	held := state(3)
 	held.Records, next.Records = records(), newTable(threeRecords()[1:]...)
-	return Content{Origin: origin(), LeaseTimeout: time.Second, Durable: paxos.Durable{
-		StoreID:     storeID(1),
+	key := testKey(1)
+	return Content{Origin: origin(), LeaseTimeout: time.Second, Key: key, Durable: paxos.Durable{
+		StoreID:     key.StoreID(),
 		Incarnation: math.MaxUint64,
 		Acceptor: paxos.Acceptor{
 			Promised: id,
@@ -103,8 +113,8 @@ func origin() Origin { return Origin{Cluster: "orders", Size: 3, Address: addres
 // fresh returns the content of a node that has never met another node.
 func fresh() Content {
 	return Content{
-		Origin: origin(), LeaseTimeout: time.Second,
-		Durable: paxos.Durable{StoreID: storeID(2), Incarnation: 1},
+		Origin: origin(), LeaseTimeout: time.Second, Key: testKey(2),
+		Durable: paxos.Durable{StoreID: testKey(2).StoreID(), Incarnation: 1},
 	}
 }
 

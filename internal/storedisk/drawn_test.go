@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -248,7 +249,10 @@ func (w *world) drawContent() {
 	address := func(n uint16) member.Address { return member.Address{Host: "10.0.0.1", Port: n} }
 	w.next.Origin = store.Origin{Cluster: "c", Size: 3, Address: address(1)}
 	w.next.LeaseTimeout = time.Second
-	w.next.StoreID = member.StoreID{1}
+	if w.next.StoreID.IsZero() || w.rand.IntN(10) == 0 { // athena recover makes another key
+		w.next.Key = storekey.Key{byte(w.rand.IntN(256)), byte(w.rand.IntN(256))}
+		w.next.StoreID = w.next.Key.StoreID()
+	}
 	w.next.Incarnation++
 	n := w.next.Incarnation*1000 + uint64(w.rand.IntN(1000))
 	w.next.Promised = paxos.ID{Version: n, Ballot: paxos.Ballot{Round: n, Proposer: address(2)}}

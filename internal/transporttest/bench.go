@@ -15,6 +15,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -36,7 +37,10 @@ func startBench(b *testing.B, open Open) *benchNode {
 		n.frames[k] = make(chan []byte, 1000)
 	}
 	var err error
-	n.Mesh, err = mesh.New(mesh.Config{Encode: encode, Decode: decode, Size: 3},
+	n.Mesh, err = mesh.New(mesh.Config{
+		Encode: encode, Decode: decode, Size: 3,
+		Key: func(member.StoreID) storekey.Key { return storeOf(n.self.Address) },
+	},
 		func(c transport.Config) (transport.Network, error) {
 			network, at, err := open(c)
 			n.self = defaults(at).greet.From
@@ -52,10 +56,13 @@ func startBench(b *testing.B, open Open) *benchNode {
 	return n
 }
 
-func (n *benchNode) Greet() message.Message      { return defaults(n.self.Address).greet }
-func (n *benchNode) Needs(member.Address) bool   { return true }
-func (n *benchNode) Admit(message.Message) error { return nil }
-func (n *benchNode) Lost(member.Identity)        {}
+func (n *benchNode) Greet() message.Message             { return defaults(n.self.Address).greet }
+func (n *benchNode) Needs(member.Address) bool          { return true }
+func (n *benchNode) Ask(member.Address, member.StoreID) {}
+func (n *benchNode) Greeted(message.Message)            {}
+func (n *benchNode) Lost(member.Identity)               {}
+
+func (n *benchNode) StoreOf(member.Address) (none member.StoreID) { return none }
 
 func (n *benchNode) System(_ member.Identity, frame []byte) error {
 	n.frames[transport.System] <- frame

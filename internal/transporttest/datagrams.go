@@ -150,9 +150,7 @@ func testDatagramsSlow(t *testing.T, w World) {
 // testBeforeAdmission dials twice and sends everything a dialer can send before its greeting.
 // The first greeting is refused, the second one is accepted.
 func testBeforeAdmission(t *testing.T, w World) {
-	s := defaults(addr(1))
-	s.refuses = errors.New("not today")
-	a := joinAs(t, w, addr(1), s)
+	a := join(t, w, addr(1))
 	stranger := listenRaw(t, w, addr(9))
 	early := func() raw {
 		r := dialRaw(t, stranger, addr(1))
@@ -175,7 +173,9 @@ func testBeforeAdmission(t *testing.T, w World) {
 		return r
 	}
 	mute, refused := early(), early()
-	if err := refused.greet(addr(9), addr(1), 1); err == nil {
+	s := defaults(addr(9))
+	s.key = storeOf(addr(8))
+	if err := refused.greetAs(s, addr(1), 1); err == nil {
 		t.Error("a greet that must be refused was answered")
 	}
 	for _, r := range []raw{mute, refused} {

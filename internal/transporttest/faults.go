@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -182,9 +183,18 @@ func (r raw) write(k transport.Kind, b []byte) {
 // greet sends the greeting of the node at one address to another and reads the answer.
 func (r raw) greet(from, to member.Address, id uint64) error {
 	r.t.Helper()
-	greet := defaults(from).greet
-	greet.To = to
-	body, err := encode(activeGreet(greet))
+	return r.greetAs(defaults(from), to, id)
+}
+
+// greetAs is like greet, with the greeting and the key of the given settings.
+func (r raw) greetAs(s settings, to member.Address, id uint64) error {
+	r.t.Helper()
+	s.edit(func(g *message.Greet) {
+		g.Active = true
+		g.StoreKey, g.Proof = s.key.Sign(r.Binding(), true)
+	})
+	s.greet.To = to
+	body, err := encode(s.greet)
 	if err != nil {
 		r.t.Fatalf("encode: %v", err)
 	}

@@ -5,7 +5,6 @@ package transporttest
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,34 +126,6 @@ func testSelf(t *testing.T, w World) {
 			errs := n.reported(mesh.ReportRefused)
 			return len(errs) > 0 && errors.Is(errs[len(errs)-1], mesh.ErrSelf)
 		})
-	}
-}
-
-func testAdmit(t *testing.T, w World) {
-	a := join(t, w, addr(1))
-	s := defaults(addr(2))
-	s.refuses = errors.New("not on the list")
-	b := joinAs(t, w, addr(2), s)
-	a.Notify(addr(2), []byte("hello"))
-	eventually(t, time.Second, "b has refused a", func() bool {
-		errs := a.reported(mesh.ReportRefusedByPeer)
-		return len(errs) > 0 && strings.Contains(errs[0].Error(), "not on the list")
-	})
-	eventually(t, time.Second, "b has reported the refusal", func() bool {
-		errs := b.reported(mesh.ReportRefused)
-		return len(errs) > 0 && errors.Is(errs[0], s.refuses)
-	})
-	err := a.Send(context.Background(), addr(2), []byte("hello"))
-	if !errors.Is(err, mesh.ErrUnreachable) || !strings.Contains(err.Error(), "not on the list") {
-		t.Errorf("Send to a peer that refuses it: got %v, want ErrUnreachable with the reason", err)
-	}
-	if got := len(b.received(transport.System)) + len(b.received(transport.Custom)); got != 0 {
-		t.Errorf("%d frames arrived from a refused peer, want none", got)
-	}
-	dials := a.Stats().Dials
-	beat(a, b, 0, 10*time.Second)
-	if got := a.Stats().Dials - dials; got > 20 {
-		t.Errorf("a peer that refuses this node was dialed %d times in 10 s, want at most 20", got)
 	}
 }
 

@@ -12,21 +12,29 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
 // settings are the parameters of a node.
 type settings struct {
-	greet   message.Message
-	custom  int // transport.Config.CustomBytes
-	refuses error
-	needs   func(peer member.Address) bool // if nil, every peer is needed
+	greet  message.Message
+	custom int // transport.Config.CustomBytes
+	key    storekey.Key
+	stores func(peer member.Address) member.StoreID // if nil, no peer is a member
+	needs  func(peer member.Address) bool           // if nil, every peer is needed
+}
+
+// storeOf returns the key of the store of the node at an address.
+func storeOf(at member.Address) (key storekey.Key) {
+	copy(key[:], at.String())
+	return key
 }
 
 func defaults(at member.Address) settings {
-	return settings{greet: message.Message{
-		From: member.Identity{Address: at, StoreID: member.StoreID{1}, Incarnation: 1},
+	return settings{key: storeOf(at), greet: message.Message{
+		From: member.Identity{Address: at, StoreID: storeOf(at).StoreID(), Incarnation: 1},
 		Body: message.Greet{
 			Cluster:    "test",
 			Size:       3,
@@ -96,6 +104,7 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 	n.Mesh, err = mesh.New(mesh.Config{
 		Encode:      encode,
 		Decode:      decode,
+		Key:         func(member.StoreID) storekey.Key { return s.key },
 		Size:        s.greet.Body.(message.Greet).Size,
 		Observers:   maxObservers,
 		CustomBytes: s.custom,
@@ -122,15 +131,36 @@ func (n *node) Greet() message.Message { return n.greet }
 
 func (n *node) Needs(peer member.Address) bool { return n.needs == nil || n.needs(peer) }
 
-func (n *node) Admit(peer message.Message) error {
+func (n *node) StoreOf(peer member.Address) (store member.StoreID) {
+	if n.stores != nil {
+		store = n.stores(peer)
+	}
+	return store
+}
+
+func (n *node) Greeted(peer message.Message) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.admitted = append(n.admitted, peer)
-	return n.refuses
 }
 
+// The frames that a node asks with, and answers with, while another process claims an address.
+const (
+	question = "are you there?"
+	yes      = "yes"
+)
+
+func (n *node) Ask(peer member.Address, _ member.StoreID) { n.Notify(peer, []byte(question)) }
+
 func (n *node) System(from member.Identity, frame []byte) error {
-	n.take(transport.System, from, frame)
+	switch string(frame) {
+	case question:
+		n.Notify(from.Address, []byte(yes))
+	case yes:
+		n.NoteAnswer(from)
+	default:
+		n.take(transport.System, from, frame)
+	}
 	return nil
 }
 
@@ -314,12 +344,4 @@ func decode(b []byte) (message.Message, error) {
 		return message.Message{}, errors.New("greet without an address")
 	}
 	return message.Message{From: e.From, To: e.To, Body: e.Greet}, nil
-}
-
-// activeGreet returns a greeting as the Mesh of a dialer sends it.
-func activeGreet(m message.Message) message.Message {
-	body := m.Body.(message.Greet)
-	body.Active = true
-	m.Body = body
-	return m
 }

@@ -86,15 +86,15 @@ func testStrangersShareRoom(t *testing.T, w World) {
 	a, b := joinAs(t, w, addr(1), s), join(t, w, addr(2))
 	connect(t, b, a)
 	stranger := listenRaw(t, w, addr(9))
-	written := make(chan error, 3*room+1)
-	var last raw
+	written, last := make(chan error, 3*room+1), raw{}
 	for i := range 3 * room {
 		last = dialRaw(t, stranger, addr(1))
 		if err := last.greet(addr(20+i), addr(1), 1); err != nil {
 			t.Fatalf("greet: %v", err)
 		}
-		stream := last.Stream(transport.Custom)
-		go func() { written <- second(stream.Write(frame(make([]byte, length))[:length])) }()
+		last.write(transport.System, frame([]byte("first"))) // a greeting alone is not enough
+		to := last.Stream(transport.Custom)
+		go func() { written <- second(to.Write(frame(make([]byte, length))[:length])) }()
 	}
 	time.Sleep(time.Second)
 	if got := len(written); got != room {

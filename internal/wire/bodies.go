@@ -21,11 +21,15 @@ func (c *codec) greet(m *message.Greet) {
 	c.timings(&m.Timings)
 	within(c, &m.MinProtocol, 0, math.MaxUint16)
 	within(c, &m.MaxProtocol, 0, math.MaxUint16)
-	c.id("cluster", (*[16]byte)(&m.ClusterID))
+	c.id("cluster id", (*[16]byte)(&m.ClusterID))
 	if c.hasAddedField() {
 		outer := c.enter()
 		c.timings(&m.OtherTimings)
 		c.leave(outer)
+	}
+	if c.hasAddedField() { // without one, the peer learns that its protocol version differs
+		c.fixed("store key", m.StoreKey[:])
+		c.fixed("proof", m.Proof[:])
 	}
 }
 

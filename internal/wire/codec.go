@@ -220,18 +220,21 @@ func (c *codec) view(v *[]byte) {
 }
 
 // id encodes or decodes the random ID of a store or a cluster.
-func (c *codec) id(of string, v *[16]byte) {
+func (c *codec) id(of string, v *[16]byte) { c.fixed(of, v[:]) }
+
+// fixed encodes or decodes a binary of a fixed length.
+func (c *codec) fixed(of string, v []byte) {
 	if c.writing {
 		c.array.fields++
-		c.b = append(appendLength(c.b, blob, len(v)), v[:]...)
+		c.b = append(appendLength(c.b, blob, len(v)), v...)
 		return
 	}
 	n := c.next(blob)
 	if n != uint64(len(v)) {
-		c.fail("a %s id of %d bytes, want %d", of, n, len(v))
+		c.fail("a %s of %d bytes, want %d", of, n, len(v))
 		return
 	}
-	copy(v[:], c.take(n))
+	copy(v, c.take(n))
 }
 
 // blob encodes or decodes a binary no longer than the limit. When reading, it makes a copy of

@@ -5,11 +5,13 @@ package wire_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/wire"
 )
 
@@ -92,10 +94,17 @@ func endsInTraits(at []any) bool {
 		(len(at) == 7 && at[0] == "n2" || len(at) == 11)
 }
 
-// endsInTimings reports whether a struct is a greeting or an ack. Both end with a field of nodes
-// that accept two sets of timings.
-func endsInTimings(name string, at []any) bool {
-	return name == "Greet" && len(at) == 15 || name == "LeaderKeepAliveAck" && len(at) == 12
+// earlierLengths returns the numbers of fields that earlier versions write for a struct.
+func earlierLengths(name string, at []any) []int {
+	switch {
+	case endsInTraits(at):
+		return []int{len(at) - 2}
+	case name == "LeaderKeepAliveAck" && len(at) == 12:
+		return []int{11} // without the hold timeout
+	case name == "Greet" && len(at) == 17:
+		return []int{14, 15} // without the proof of the store, and earlier without other timings
+	}
+	return nil
 }
 
 func TestMissingFieldsAreMalformed(t *testing.T) {
@@ -105,7 +114,7 @@ func TestMissingFieldsAreMalformed(t *testing.T) {
 			for n := range at {
 				replace(at[:n])
 				got, err := decodeAny(name, build(t, frame, body))
-				if n == len(at)-2 && endsInTraits(at) || n == len(at)-1 && endsInTimings(name, at) {
+				if slices.Contains(earlierLengths(name, at), n) {
 					if err != nil {
 						t.Errorf("%s without the last fields of %v: %v", name, at, err)
 					}
@@ -119,4 +128,27 @@ func TestMissingFieldsAreMalformed(t *testing.T) {
 			replace(at)
 		})
 	}
+}
+
+// TestGreetingWithoutAProofDecodes checks the greeting of protocol version 2, which ends before the
+// key of the store. It decodes, so that the peer receives the reason why it is refused.
+func TestGreetingWithoutAProofDecodes(t *testing.T) {
+	frame := golden(t)[message.KindGreet.String()]
+	body := parse(t, frame)
+	fields := body[1].([]any)
+	body[1] = fields[:len(fields)-2]
+	want := typical()[0]
+	greet := want.Body.(message.Greet)
+	greet.StoreKey, greet.Proof = [32]byte{}, [64]byte{}
+	want.Body = greet
+	got, err := wire.Decode(build(t, frame, body))
+	if err != nil {
+		t.Fatalf("Decode of %v: %v", body, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Decode of %v (-want +got):\n%s", body, diff)
+	}
+	body[1] = fields[:len(fields)-1]
+	got, err = wire.Decode(build(t, frame, body))
+	checkRefused(t, "a key without a proof", got, err, "a field is missing")
 }

@@ -336,6 +336,10 @@ func drawRequest(t *rapid.T) message.RecordRequest {
 	return r
 }
 
+func drawBytes(t *rapid.T, n int) []byte {
+	return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes")
+}
+
 func drawTimings(t *rapid.T) message.Timings {
 	d := func() time.Duration {
 		return time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "timing"))
@@ -343,6 +347,16 @@ func drawTimings(t *rapid.T) message.Timings {
 	return message.Timings{
 		HeartbeatInterval: d(), HeartbeatTimeout: d(), LeaderTimeout: d(),
 		LeaseTimeout: d(), TTLTimeout: d(), RetryInterval: d(),
+	}
+}
+
+func drawGreet(t *rapid.T, name string) message.Greet {
+	return message.Greet{
+		Active: rapid.Bool().Draw(t, "active"), Name: name, Cluster: name,
+		Size: rapid.IntRange(0, 255).Draw(t, "size"), SeedDigest: drawCount(t, "digest"),
+		Timings: drawTimings(t), OtherTimings: drawTimings(t),
+		MinProtocol: rapid.Uint16().Draw(t, "min"), MaxProtocol: rapid.Uint16().Draw(t, "max"),
+		StoreKey: [32]byte(drawBytes(t, 32)), Proof: [64]byte(drawBytes(t, 64)),
 	}
 }
 
@@ -356,11 +370,7 @@ func drawBody(t *rapid.T) message.Body {
 	)
 	switch kind := message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind")); kind {
 	case message.KindGreet:
-		return message.Greet{
-			Active: yes(), Name: name, Cluster: name, Size: rapid.IntRange(0, 255).Draw(t, "size"),
-			SeedDigest: n(), Timings: drawTimings(t), OtherTimings: drawTimings(t),
-			MinProtocol: uint16(n()), MaxProtocol: uint16(n()),
-		}
+		return drawGreet(t, name)
 	case message.KindLeaderQuery:
 		return message.LeaderQuery{ID: n(), Held: drawState(t)}
 	case message.KindLeaderResponse:

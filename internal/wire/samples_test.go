@@ -137,12 +137,27 @@ func otherTimings() message.Timings {
 	}
 }
 
+func storeKey() (k [32]byte) {
+	for i := range k {
+		k[i] = byte(0x60 + i)
+	}
+	return k
+}
+
+func proof() (p [64]byte) {
+	for i := range p {
+		p[i] = byte(0xc0 + i)
+	}
+	return p
+}
+
 func typical() []message.Message {
 	bodies := []message.Body{
 		message.Greet{
 			Active: true, Name: "n2", Cluster: "orders", ClusterID: clusterID(), Size: 5,
 			SeedDigest: 0x0123456789abcdef,
 			Timings:    timings(), MinProtocol: 1, MaxProtocol: 300, OtherTimings: otherTimings(),
+			StoreKey: storeKey(), Proof: proof(),
 		},
 		message.LeaderQuery{ID: 70_000, Held: state(3)},
 		message.LeaderResponse{ID: 70_000, Held: number()},
@@ -371,6 +386,7 @@ func largest() []message.Message {
 			Active: true, Name: strings.Repeat("é", member.MaxNameBytes/2),
 			Cluster: strings.Repeat("c", member.MaxClusterBytes), Size: member.MaxMembers, SeedDigest: count,
 			Timings: year, OtherTimings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
+			StoreKey: storeKey(), Proof: proof(),
 		},
 		message.LeaderQuery{ID: count, Held: full},
 		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: count},

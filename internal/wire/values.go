@@ -19,7 +19,7 @@ func (c *codec) header(m *message.Message) {
 	}
 	c.address(&m.To)
 	c.claim(&m.Claim)
-	c.id("cluster", (*[16]byte)(&m.Cluster))
+	c.id("cluster id", (*[16]byte)(&m.Cluster))
 	c.leave(outer)
 }
 
@@ -38,7 +38,7 @@ func (c *codec) address(a *member.Address) {
 
 func (c *codec) identity(i *member.Identity) {
 	c.address(&i.Address)
-	c.id("store", (*[16]byte)(&i.StoreID))
+	c.id("store id", (*[16]byte)(&i.StoreID))
 	c.count(&i.Incarnation)
 }
 
@@ -69,7 +69,7 @@ func (c *codec) proposalID(i *paxos.ID) {
 	c.count(&i.Ballot.Round)
 	c.address(&i.Ballot.Proposer)
 	c.count(&i.Ballot.Incarnation)
-	c.id("store", (*[16]byte)(&i.Ballot.StoreID))
+	c.id("store id", (*[16]byte)(&i.Ballot.StoreID))
 }
 
 // entry encodes or decodes a member of a roster, whose status is neither None nor Removed.
@@ -119,7 +119,7 @@ func (c *codec) state(s *member.State) {
 	c.address(&s.Leader)
 	c.roster(&s.Roster)
 	c.records(&s.Records)
-	c.id("cluster", (*[16]byte)(&s.Cluster))
+	c.id("cluster id", (*[16]byte)(&s.Cluster))
 	c.leave(outer)
 }
 

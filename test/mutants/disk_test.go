@@ -98,9 +98,9 @@ var disk = []Mutant{
 		Rule: "an error of the disk is an error of Load",
 		Edits: []Edit{{
 			File: "internal/store/file.go",
-			Old: "\tcontent, err := d.readFile(stateName, maxStateBytes, othersWrite)\n" +
+			Old: "\tcontent, err := d.readFile(stateName, maxStateBytes, othersAll)\n" +
 				"\tif errors.Is(err, fs.ErrNotExist) {\n",
-			New: "\tcontent, err := d.readFile(stateName, maxStateBytes, othersWrite)\n" +
+			New: "\tcontent, err := d.readFile(stateName, maxStateBytes, othersAll)\n" +
 				"\tif err != nil && !errors.Is(err, ErrCorrupt) {\n",
 		}},
 	},

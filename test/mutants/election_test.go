@@ -2,6 +2,22 @@
 
 package mutants
 
+// A node that has no vote accepts nothing, so no leader is asked to count it. acceptsWithoutAVote
+// removes that rule, and boundUnchecked the check of it, for the mutants of the rules by which such
+// votes do not count.
+var (
+	acceptsWithoutAVote = Edit{
+		File: "statemachine/voter.go",
+		Old:  "case !p.Founding && !p.State.Roster.IsVoter(m.self.Voter()):\n",
+		New:  "case false:\n",
+	}
+	boundUnchecked = Edit{
+		File: "internal/sim/storehistory.go",
+		Old:  "case n > 0 && !a.Base.IsZero() && !a.State.Roster.IsVoter(p.voter()):\n",
+		New:  "case false:\n",
+	}
+)
+
 // election lists the mutants of section 6: votes, and the promises that come with them.
 var election = []Mutant{
 	{
@@ -50,6 +66,11 @@ var election = []Mutant{
 			File: "statemachine/voter.go",
 			Old:  "case !p.Founding && !m.heldNumber().Less(p.Held) &&",
 			New:  "case false && !m.heldNumber().Less(p.Held) &&",
+		}, {
+			File: "statemachine/voter.go",
+			Old: "\t\treturn message.ReasonNotVoter\n" +
+				"\tcase !p.Founding && from != m.self && !m.isTrusted(from):\n",
+			New: "\t\treturn message.ReasonNotVoter\n\tcase false:\n",
 		}},
 		Test: "TestAStoreWithoutAVoteIsPromisedNothing",
 	},
@@ -236,7 +257,7 @@ var election = []Mutant{
 			File: "paxos/proposer.go",
 			Old:  "case !t.Base.Roster.IsVoter(v.From.Voter()):\n",
 			New:  "case v.From.Address.IsZero():\n",
-		}},
+		}, acceptsWithoutAVote, boundUnchecked},
 	},
 	{
 		Name: "votes-of-another-store",
@@ -249,7 +270,7 @@ var election = []Mutant{
 			File: "paxos/proposer.go",
 			Old:  "case !t.Base.Roster.IsVoter(v.From.Voter()):\n",
 			New:  "case v.From.Address.IsZero():\n",
-		}},
+		}, acceptsWithoutAVote, boundUnchecked},
 	},
 	{
 		Name: "votes-of-other-ballots",

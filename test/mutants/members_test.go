@@ -21,14 +21,15 @@ var members = []Mutant{
 			Old:  "return heard >= m.quorum && m.now.Before(",
 			New:  "return heard >= 0 || m.now.Before(",
 		}},
+		Test: "TestSeatIsKeptWhileTheLeaseNeedsIt",
 	},
 	{
 		Name: "seat-of-anybody",
 		Rule: "3: only the seat of a removed member is given away",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "if e.Status == member.Leaving && e.Gone {\n\t\t\treturn e.Address",
-			New:  "if e.Status != member.Active {\n\t\t\treturn e.Address",
+			Old:  "if e.Status == member.Leaving && e.Gone &&\n",
+			New:  "if e.Status != member.Active &&\n",
 		}},
 	},
 	{
@@ -145,6 +146,10 @@ var members = []Mutant{
 			File: "statemachine/dispatch.go",
 			Old:  "return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()",
 			New:  "return false",
+		}, {
+			File: "statemachine/dispatch.go",
+			Old:  "in.Cluster == m.clusterID() && m.isTrusted(in.From)",
+			New:  "m.isTrusted(in.From)",
 		}},
 		Test: "TestAForgottenClusterStaysForgotten",
 	},
@@ -155,6 +160,10 @@ var members = []Mutant{
 			File: "statemachine/dispatch.go",
 			Old:  "return !m.clusterID().IsZero() && !in.Cluster.IsZero() && in.Cluster != m.clusterID()",
 			New:  "return false",
+		}, {
+			File: "statemachine/dispatch.go",
+			Old:  "in.Cluster == m.clusterID() && m.isTrusted(in.From)",
+			New:  "m.isTrusted(in.From)",
 		}, {
 			File: "statemachine/state.go",
 			Old:  "\n\t\t(m.clusterID().IsZero() || s.Cluster == m.clusterID())",
@@ -174,20 +183,20 @@ var members = []Mutant{
 	},
 	{
 		Name: "strangers-claim",
-		Rule: "3: claims count only from seeds, members and the queried leader",
+		Rule: "3: claims count only from members and the queried leader",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  "return in.Cluster == m.clusterID() && m.isTrustedAddress(in.From.Address)",
-			New:  "return in.Cluster == m.clusterID()",
+			Old:  "in.Cluster == m.clusterID() && m.isTrusted(in.From)",
+			New:  "in.Cluster == m.clusterID()",
 		}},
 		Test: "TestStrangersDoNoHarm",
 	},
 	{
 		Name: "states-of-strangers",
-		Rule: "3: states count only from the same addresses",
+		Rule: "3: states count only from the same nodes",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "if !m.isTrustedAddress(a) {",
+			Old:  "if !m.isTrusted(from) {",
 			New:  "if false {",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -197,8 +206,8 @@ var members = []Mutant{
 		Rule: "3: a chosen state has M voters",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "if !m.isTrustedAddress(a) {",
-			New:  "if !m.isTrustedAddress(a) && m.quorum <= len(s.Roster) {",
+			Old:  "if !m.isTrusted(from) {",
+			New:  "if !m.isTrusted(from) && m.quorum <= len(s.Roster) {",
 		}, {
 			File: "statemachine/state.go",
 			Old:  " && s.Roster.Voters() >= m.quorum",
@@ -208,11 +217,11 @@ var members = []Mutant{
 	},
 	{
 		Name: "proposals-of-strangers",
-		Rule: "3: proposals count only from the same addresses",
+		Rule: "3: proposals count only from the same nodes",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
 			Old: "\t\treturn message.ReasonLeaseRuns\n" +
-				"\tcase !p.Founding && from != m.self && !m.isTrustedAddress(from.Address):\n",
+				"\tcase !p.Founding && from != m.self && !m.isTrusted(from):\n",
 			New: "\t\treturn message.ReasonLeaseRuns\n\tcase false:\n",
 		}},
 		Test: "TestStrangersDoNoHarm",
@@ -229,12 +238,12 @@ var members = []Mutant{
 	},
 	{
 		Name: "bound-without-limit",
-		Rule: "3: a bound that no election reached is ignored",
+		Rule: "3: a leader exceeds the bound of a voter by at most 2^16",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
-			Old:  "if version > m.leader.Version+room {",
-			New:  "if version > m.leader.Version+room && room == 0 {",
+			Old:  "version > m.leader.Version+paxos.MaxVersionJump || ",
+			New:  "version > m.leader.Version+64*paxos.MaxVersionJump || ",
 		}},
-		Test: "TestStrangersDoNoHarm",
+		Test: "TestAVoterRaisesTheVersionSlowly",
 	},
 }

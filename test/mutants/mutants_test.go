@@ -3,6 +3,7 @@
 package mutants
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -83,9 +84,10 @@ func TestMutantsAreCaught(t *testing.T) {
 				t.Errorf("%s survives: %s", m.Name, m.Rule)
 				return
 			}
-			t.Logf("%s, %.1f s: %v", m.Rule, took.Seconds(), found)
-			rows = append(rows, fmt.Sprintf("| %s | %s | %s | %s | %.1f |",
-				m.Name, m.Rule, found.run(), found.invariant, took.Seconds()))
+			row := fmt.Sprintf("| %s | %s | %s | %s | %.1f |",
+				m.Name, m.Rule, found.run(), found.invariant, took.Seconds())
+			t.Logf("%s\n%v", row, found)
+			rows = append(rows, row)
 		})
 	}
 	if *table && !t.Failed() {
@@ -209,14 +211,22 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command("go", "test", "-overlay", overlay(t, m), "-count=1",
-		"-run", "^"+m.Test+"$", "./internal/sim")
+		"-run", "^"+m.Test+"$", "./"+cmp.Or(m.Package, "internal/sim"))
 	run.Dir = root
 	out, caught := runs(t, m, run)
-	if where := violation.FindStringSubmatch(out); caught && where != nil {
+	where, failed := violation.FindStringSubmatch(out), failedTest.FindString(out)
+	switch {
+	case caught && where != nil:
 		found = catch{invariant: where[1], text: where[0]}
+	case caught && m.Package != "" && failed != "":
+		found = catch{invariant: "a test", text: failed}
 	}
 	return found, run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 }
+
+// failedTest matches the line of a failed test of another package than sim. Such a test describes
+// one node, so no invariant is broken.
+var failedTest = regexp.MustCompile(`--- FAIL: Test[^\n]*`)
 
 // violation matches a broken invariant in the output of a failed test.
 var violation = regexp.MustCompile(`\b([IL][1-9][0-9]?) at [0-9ms.]+: [^\n]*`)

@@ -9,7 +9,9 @@ type Mutant struct {
 	Name  string
 	Rule  string // the broken rule, with its section of protocol.md
 	Edits []Edit // several if the rule is implemented in several places
-	Test  string // test in package sim that catches it; if empty, runs of seeds catch it
+	Test  string // test that catches it; if empty, runs of seeds catch it
+	// Package is the folder of Test, internal/sim if empty.
+	Package string
 }
 
 // Edit replaces a text in a file.
@@ -21,6 +23,6 @@ type Edit struct {
 
 // Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
-	return slices.Concat(members, founding, support, election, durable, classic, records, restart,
-		timings, preferences)
+	return slices.Concat(members, identity, founding, support, election, durable, classic, records,
+		restart, timings, preferences)
 }

@@ -4,6 +4,7 @@ package memnet
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/x509"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
+
+// bindingBytes is the length of a random channel binding.
+const bindingBytes = 32
 
 // conn is one end of a connection.
 type conn struct {
@@ -26,6 +30,7 @@ type conn struct {
 	streams [transport.Kinds]stream
 	bulks   *bulks
 	side    int // index of this end in bulks
+	binding []byte
 	// in and out carry new streams and datagrams between the ends.
 	in, out *arrivals
 }
@@ -36,6 +41,9 @@ func newPair(from, to *endpoint) (ours, theirs *conn) {
 	ours = &conn{node: from, peer: to.addr}
 	theirs = &conn{node: to, peer: from.addr}
 	ours.other, theirs.other = theirs, ours
+	ours.binding = make([]byte, bindingBytes)
+	_, _ = rand.Read(ours.binding) // never fails
+	theirs.binding = ours.binding
 	for k := range transport.Kinds {
 		there, back := newPipe(&ours.heard, &theirs.heard), newPipe(&theirs.heard, &ours.heard)
 		ours.streams[k] = stream{in: back, out: there}
@@ -65,6 +73,9 @@ func (c *conn) Heard() uint64 { return c.heard.Load() }
 func (c *conn) PortRefused(context.Context, member.Address) bool { return false }
 
 func (c *conn) Certificate() *x509.Certificate { return nil }
+
+// Binding implements transport.Conn.
+func (c *conn) Binding() []byte { return c.binding }
 
 // link returns the direction in which this end sends.
 func (c *conn) link() link { return link{c.node.addr, c.peer} }

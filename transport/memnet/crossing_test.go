@@ -14,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -139,13 +140,18 @@ type node struct {
 	work sync.WaitGroup
 }
 
+// testKey is the key of the store of every node.
+var testKey = storekey.Key{1}
+
+func keyOf(member.StoreID) storekey.Key { return testKey }
+
 func meet(t *testing.T, network *Network, host string) *node {
 	n := &node{at: member.Address{Host: host, Port: 1}}
 	var err error
 	if n.endpoint, err = network.listen(n.at); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	cfg := mesh.Config{Encode: encode, Decode: decode, Size: 2}
+	cfg := mesh.Config{Encode: encode, Decode: decode, Key: keyOf, Size: 2}
 	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) {
 		return held{n.endpoint, n}, nil
 	})
@@ -198,13 +204,17 @@ func (n *node) talk(t *testing.T, to *node) {
 
 func (n *node) Greet() message.Message {
 	return message.Message{
-		From: member.Identity{Address: n.at, Incarnation: 1},
+		From: member.Identity{Address: n.at, StoreID: testKey.StoreID(), Incarnation: 1},
 		Body: message.Greet{Size: 2},
 	}
 }
 
-func (n *node) Admit(message.Message) error { return nil }
-func (n *node) Needs(member.Address) bool   { return true }
+func (n *node) Greeted(message.Message)            {}
+func (n *node) Needs(member.Address) bool          { return true }
+func (n *node) Ask(member.Address, member.StoreID) {}
+
+func (n *node) StoreOf(member.Address) (none member.StoreID) { return none }
+
 func (n *node) System(_ member.Identity, frame []byte) error {
 	n.take(transport.System, frame)
 	return nil

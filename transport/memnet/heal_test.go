@@ -40,7 +40,7 @@ func begin(t *testing.T, network *Network, port int) *node {
 	if n.endpoint, err = network.listen(n.at); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	cfg := mesh.Config{Encode: encode, Decode: decode, Size: 200}
+	cfg := mesh.Config{Encode: encode, Decode: decode, Key: keyOf, Size: 200}
 	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) {
 		return repeating{n.endpoint}, nil
 	})

@@ -48,7 +48,7 @@ func dialAll(t *testing.T, handshake, after time.Duration) (s *slow, connected i
 	if s.endpoint, err = network.listen(n.at); err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	cfg := mesh.Config{Encode: encode, Decode: decode, Size: 100}
+	cfg := mesh.Config{Encode: encode, Decode: decode, Key: keyOf, Size: 100}
 	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) { return s, nil })
 	if err != nil {
 		t.Fatalf("New: %v", err)

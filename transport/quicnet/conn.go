@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/internal/transports"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -30,6 +31,7 @@ type conn struct {
 	path    *path
 	kernel  bool // see Config.Kernel
 	named   bool // see Config.Named
+	binding []byte
 	streams [transport.Kinds]stream
 
 	// accepting is held while the stream of kind next is accepted. It is a channel rather
@@ -44,6 +46,11 @@ var _ transport.Conn = (*conn)(nil)
 // newConn opens the streams of a connection whose handshake is complete.
 func (n *network) newConn(q *quic.Conn) (*conn, error) {
 	c := &conn{quic: q, named: n.named, kernel: n.kernel, accepting: make(chan struct{}, 1)}
+	var err error
+	if c.binding, err = transports.Binding(q.ConnectionState().TLS); err != nil {
+		c.Close(transport.CodeRefused, "no channel binding")
+		return nil, err
+	}
 	c.path = n.newPath(q, c.failPath)
 	for k := range transport.Kinds {
 		c.accepted[k] = make(chan *quic.ReceiveStream, 1)
@@ -104,6 +111,8 @@ func (c *conn) Certificate() *x509.Certificate {
 	}
 	return c.quic.ConnectionState().TLS.PeerCertificates[0] // verified by the handshake
 }
+
+func (c *conn) Binding() []byte { return c.binding }
 
 // acceptKind returns the peer's stream of a kind. QUIC returns the streams in the order in
 // which the peer opened them, whichever goroutine asks. When the connection is

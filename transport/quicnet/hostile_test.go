@@ -90,9 +90,10 @@ func newHostile(t *testing.T, w *world, victim *node) *hostile {
 func (h *hostile) greet(c transport.Conn, at member.Address, id uint64) error {
 	greet := h.victim.Greet()
 	greet.To = h.victim.self.Address
-	greet.From = member.Identity{Address: at, StoreID: member.StoreID{7}, Incarnation: 1}
+	greet.From = member.Identity{Address: at, StoreID: testKey.StoreID(), Incarnation: 1}
 	body := greet.Body.(message.Greet)
 	body.Active = true
+	body.StoreKey, body.Proof = testKey.Sign(c.Binding(), true)
 	greet.Body = body
 	b, err := wire.Encode(greet)
 	if err != nil {
@@ -100,7 +101,9 @@ func (h *hostile) greet(c transport.Conn, at member.Address, id uint64) error {
 	}
 	prefix := binary.BigEndian.AppendUint64(nil, id)
 	prefix = binary.BigEndian.AppendUint64(prefix, 0)
-	if _, err := c.Stream(transport.System).Write(lengthed(append(prefix, b...))); err != nil {
+	// A frame follows the greeting, because a connection without one is closed.
+	b = append(lengthed(append(prefix, b...)), lengthed([]byte("x"))...)
+	if _, err := c.Stream(transport.System).Write(b); err != nil {
 		return err
 	}
 	_, err = c.Stream(transport.System).Read(make([]byte, 4096))

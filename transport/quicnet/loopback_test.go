@@ -16,6 +16,7 @@ import (
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -63,6 +64,9 @@ func start(t testing.TB, socket net.PacketConn, tls *tls.Config, incarnation uin
 	return startWith(t, cfg, at, incarnation)
 }
 
+// testKey is the key of the store of every node.
+var testKey = storekey.Key{1}
+
 // startWith starts a node with the settings that all nodes of these tests share.
 func startWith(t testing.TB, cfg Config, at member.Address, incarnation uint64) *node {
 	t.Helper()
@@ -77,7 +81,7 @@ func startHandler(
 	t.Helper()
 	n := &node{
 		self: member.Identity{
-			Address: at, StoreID: member.StoreID{1}, Incarnation: incarnation,
+			Address: at, StoreID: testKey.StoreID(), Incarnation: incarnation,
 		},
 		socket:  cfg.Conn,
 		reports: make(chan mesh.Report, 100),
@@ -90,6 +94,7 @@ func startHandler(
 	n.Mesh, err = mesh.New(mesh.Config{
 		Encode: wire.Encode,
 		Decode: wire.Decode,
+		Key:    func(member.StoreID) storekey.Key { return testKey },
 		Size:   3,
 		Report: func(r mesh.Report) { n.reports <- r },
 	}, func(c transport.Config) (transport.Network, error) {
@@ -123,8 +128,12 @@ func (n *node) Greet() message.Message {
 	}}
 }
 
-func (n *node) Admit(message.Message) error { return nil }
-func (n *node) Needs(member.Address) bool   { return true }
+func (n *node) Greeted(message.Message)            {}
+func (n *node) Needs(member.Address) bool          { return true }
+func (n *node) Ask(member.Address, member.StoreID) {}
+
+func (n *node) StoreOf(member.Address) (none member.StoreID) { return none }
+
 func (n *node) System(_ member.Identity, frame []byte) error {
 	n.frames[transport.System] <- frame
 	return nil

@@ -46,6 +46,7 @@ type conn struct {
 	id      connID
 	dialed  string            // the address that was dialed; empty if the peer dialed
 	peer    *x509.Certificate // certificate of the peer, if certificates name members
+	binding []byte            // of the system lane
 	lanes   [lanes]*lane
 	kinds   [transport.Kinds]*stream
 
@@ -170,6 +171,9 @@ func (c *conn) Heard() uint64 {
 
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return c.peer }
+
+// Binding implements transport.Conn.
+func (c *conn) Binding() []byte { return c.binding }
 
 // PortRefused implements transport.Conn.
 func (c *conn) PortRefused(ctx context.Context, at member.Address) bool {

@@ -194,9 +194,17 @@ func (n *network) handshake(
 // start registers a connection and attaches its system lane. It returns false if the network is
 // closing.
 func (n *network) start(c *conn, t tlsConn) bool {
+	state := t.ConnectionState()
 	if n.named {
-		c.peer = t.ConnectionState().PeerCertificates[0] // a verified peer has one
+		c.peer = state.PeerCertificates[0] // a verified peer has one
 	}
+	binding, err := transports.Binding(state)
+	if err != nil {
+		_ = t.socket.Close() // nothing was sent on it
+		c.fail(err)
+		return false
+	}
+	c.binding = binding
 	n.mu.Lock() // hold it until work counts the goroutines of the lane
 	fits := !n.closing && n.conns[c.id] == nil
 	if fits {

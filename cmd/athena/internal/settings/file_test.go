@@ -42,6 +42,7 @@ name: '7'
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
 	want.HeartbeatInterval, want.TTLTimeout = 50*time.Millisecond, 6*time.Second
 	want.LeaderTimeout, want.Memory = 4*time.Second, true
+	want.SeatTimeout = cluster.DefaultSeatTimeout
 	want.LeaseTimeout = got.LeaseTimeout // Start chooses the default
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -197,6 +197,7 @@ var flagOf = map[string]string{
 	"Labels":       "label",
 
 	"HandOverToPreferred": "hand-over-to-preferred",
+	"SeatTimeout":         "seat-timeout",
 
 	"DataDir":           "data-dir",
 	"Memory":            "memory",

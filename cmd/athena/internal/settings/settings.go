@@ -82,6 +82,8 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 		"0 to 100: the greatest is elected first; never: the node only votes")
 	f.DurationVar(&c.HandOverToPreferred, "hand-over-to-preferred", 0,
 		"how long a more preferred node is active before the leader hands over to it; 0 disables this")
+	f.DurationVar(&c.SeatTimeout, "seat-timeout", cluster.DefaultSeatTimeout,
+		"how long the seat of a lost member is kept for it before a node at another address gets it")
 	f.Var(labelList{&c.Labels}, "label",
 		"`KEY=VALUE,...` that describe this node to the others")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,

@@ -58,7 +58,7 @@ func TestResolve(t *testing.T) {
 	want.Size, want.Seeds = 3, []string{"a:7000", "b:7000", "d:7000"}
 	want.JoinOnly, want.DataDir, want.Secret = true, "data", []byte(testSecret)
 	want.OtherSecret = []byte(otherSecret)
-	want.LeaderTimeout = 4 * time.Second
+	want.LeaderTimeout, want.SeatTimeout = 4*time.Second, cluster.DefaultSeatTimeout
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -98,6 +98,7 @@ func TestEnvironment(t *testing.T) {
 	want.Addr, want.Size, want.Cluster = "127.0.0.1:7001", 3, cluster.DefaultCluster
 	want.Seeds, want.Insecure = []string{"127.0.0.1:7001", "127.0.0.1:7002"}, true
 	want.TTLTimeout, want.Memory = 7*time.Second, true
+	want.SeatTimeout = cluster.DefaultSeatTimeout
 	want.LeaseTimeout = got.LeaseTimeout // Start chooses the default
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

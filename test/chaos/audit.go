@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -37,22 +39,23 @@ func auditFolder(dir string) (*findings, error) {
 
 // readCluster checks all evidence of one cluster.
 func readCluster(dir string, nodes int) (*findings, error) {
-	var books []string
-	for i := range nodes {
-		books = append(books, nodeName(i)+".jsonl")
-	}
 	f := newFindings()
-	// The register comes last, because its writes are compared with the authority of nodes.
-	for _, name := range append(books, registerEvidence) {
-		file, err := os.Open(filepath.Join(dir, name))
-		if err != nil {
-			return nil, missingFile(err)
-		}
-		err = f.readEvidence(name, file)
-		file.Close()
-		if err != nil {
+	if err := readFile(dir, runnerEvidence, f.claims.takeNote); err != nil {
+		return nil, err
+	}
+	for i := range nodes {
+		if err := readFile(dir, nodeName(i)+".jsonl", f.takeLine); err != nil {
 			return nil, err
 		}
+	}
+	for _, host := range slices.Sorted(maps.Keys(f.claims.hosts)) {
+		if err := readFile(dir, host+".jsonl", f.takeClaim); err != nil {
+			return nil, err
+		}
+	}
+	// The register comes last, because its writes are compared with the authority of nodes.
+	if err := readFile(dir, registerEvidence, f.takeLine); err != nil {
+		return nil, err
 	}
 	if f.seats.size != nodes {
 		return nil, fmt.Errorf("%s lists %d nodes, but the nodes in %s have size %d: the evidence is "+
@@ -60,6 +63,16 @@ func readCluster(dir string, nodes int) (*findings, error) {
 	}
 	f.checkAll()
 	return f, nil
+}
+
+// readFile passes each line of a file of evidence to take.
+func readFile(dir, name string, take func(evidence) error) error {
+	file, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return missingFile(err)
+	}
+	defer file.Close()
+	return readEvidence(name, file, take)
 }
 
 // missingFile returns an error that names the missing file.

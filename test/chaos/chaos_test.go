@@ -92,9 +92,10 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(f.tokens) == 0 || f.events.events == 0 || f.seats.commits == 0 {
-		t.Errorf("%d tokens, %d events, %d commits, want some of each:\n%s",
-			len(f.tokens), f.events.events, f.seats.commits, &out)
+	if len(f.tokens) == 0 || f.events.events == 0 || f.seats.commits == 0 ||
+		f.claims.started[typo] == 0 {
+		t.Errorf("%d tokens, %d events, %d commits, %d typos, want some of each:\n%s",
+			len(f.tokens), f.events.events, f.seats.commits, f.claims.started[typo], &out)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Error(err)

@@ -64,6 +64,7 @@ type findings struct {
 	written  []hold         // times of the accepted writes, in order
 	seats    *seats
 	events   *eventCheck
+	claims   *claimCheck
 	lacks    []string // promises that could not be checked
 	// smallestGap is the shortest time between the authority of two nodes, or 0 if only one had
 	// authority.
@@ -85,7 +86,7 @@ func newFindings() *findings {
 	return &findings{
 		reported: map[string]bool{}, tokens: map[uint64]owner{}, owned: map[use]bool{},
 		ends: map[string]int{}, writes: map[string]int{}, seats: newSeats(), events: newEventCheck(),
-		records: map[string]*findings{},
+		claims: newClaimCheck(), records: map[string]*findings{},
 	}
 }
 
@@ -120,9 +121,9 @@ func (f *findings) formVerdict() error {
 	return errors.Join(fmt.Errorf("a promise was broken:\n%w", errors.Join(all...)), unchecked)
 }
 
-// readEvidence checks the evidence of one process. If its process was killed, a line may be
-// truncated: the last line of the file, or the line before the next process starts.
-func (f *findings) readEvidence(name string, r io.Reader) error {
+// readEvidence passes each line of evidence of one process to take. If its process was killed, a
+// line may be truncated: the last line of the file, or the line before the next process starts.
+func readEvidence(name string, r io.Reader, take func(evidence) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLineBytes)
 	lines.Split(scanWhole)
@@ -157,7 +158,7 @@ func (f *findings) readEvidence(name string, r io.Reader) error {
 			return fmt.Errorf("%s line %d: evidence missing: no line for the start of the process",
 				name, number)
 		}
-		if err := f.takeLine(e); err != nil {
+		if err := take(e); err != nil {
 			return fmt.Errorf("%s line %d: %w", name, number, err)
 		}
 	}
@@ -305,6 +306,7 @@ func (f *findings) checkAll() {
 		}
 	}
 	f.seats.checkCommitted(f)
+	f.checkClaims()
 	f.noteLack(len(f.holds) == 0, "no node ever had authority")
 	f.noteLack(f.writes[accepted] == 0, "the register accepted no write")
 	f.noteLack(len(f.seats.states) == 0, "no node showed a state of a chosen leader")
@@ -400,6 +402,7 @@ func (f *findings) printFindings(w io.Writer) {
 			fmt.Fprintf(w, "a node stopped by itself %d times: %s\n", n, cause)
 		}
 	}
+	f.claims.printClaims(w, "")
 	f.printOther(w)
 	if f.formVerdict() == nil {
 		fmt.Fprintln(w, "no promise was broken")

@@ -71,6 +71,7 @@ func begun() books {
 		b.add(node, int64(i+1), evidence{Kind: kindStart, Size: 3})
 	}
 	b.add("register", 1, evidence{Kind: kindStart})
+	b.add("runner", 1, evidence{Kind: kindStart})
 	return b
 }
 
@@ -252,7 +253,7 @@ func FuzzEvidence(f *testing.F) {
 			name = registerEvidence
 		}
 		found := newFindings()
-		if err := found.readEvidence(name, bytes.NewReader(text)); err != nil {
+		if err := readEvidence(name, bytes.NewReader(text), found.takeLine); err != nil {
 			if said := err.Error(); !strings.HasPrefix(said, name+" line ") &&
 				said != "evidence missing: "+name+" is empty" {
 				t.Fatalf("%q: no file and line", said)
@@ -371,7 +372,7 @@ func TestEvidenceCutOff(t *testing.T) {
 		{"too long", first + strings.Repeat("x", maxLineBytes+1), "n1.jsonl line 2: "},
 	} {
 		f := newFindings()
-		err := f.readEvidence("n1.jsonl", strings.NewReader(k.text))
+		err := readEvidence("n1.jsonl", strings.NewReader(k.text), f.takeLine)
 		if text := fmt.Sprint(err); (err == nil) != (k.want == "") || !strings.Contains(text, k.want) {
 			t.Errorf("%s: %v, want %q", k.name, err, k.want)
 		}
@@ -387,7 +388,7 @@ func TestEvidenceMissing(t *testing.T) {
 		t.Fatalf("nothing missing: %v", err)
 	}
 	for _, name := range []string{
-		"n1.jsonl", "n2.jsonl", "n3.jsonl", registerEvidence, journalFile, planFile,
+		"n1.jsonl", "n2.jsonl", "n3.jsonl", registerEvidence, runnerEvidence, journalFile, planFile,
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.Rename(path, path+".away"); err != nil {

@@ -27,6 +27,8 @@ const (
 	roleEnter    = "enter"
 	roleNode     = "node"
 	roleRegister = "register"
+	roleTypo     = "typo"
+	roleIntruder = "intruder"
 )
 
 // exitEvidence is the exit code of a child that cannot record evidence.
@@ -36,6 +38,7 @@ const exitEvidence = 3
 func childMain(role string) int {
 	lives := map[string]func(task string) error{
 		roleEnter: enterMain, roleNode: nodeMain, roleRegister: registerMain,
+		roleTypo: typoMain, roleIntruder: intruderMain,
 	}
 	life, known := lives[role]
 	if !known {
@@ -58,6 +61,7 @@ type place struct {
 	History string // file for the steps of the daemon; empty for none
 	Task    string // task of the node
 	Program string // path of the program of the node
+	Role    string // role of the node
 }
 
 // enterMain moves the process into its namespace and cgroup and then executes the node. Only one
@@ -86,7 +90,7 @@ func enterMain(task string) error {
 		}
 		return syscall.Exec(p.Daemon[0], p.Daemon, os.Environ())
 	}
-	err := errors.Join(os.Setenv(roleVariable, roleNode), os.Setenv(taskVariable, p.Task))
+	err := errors.Join(os.Setenv(roleVariable, p.Role), os.Setenv(taskVariable, p.Task))
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,9 @@ const (
 	kindWrite  = "write"  // the register's decision about a write
 	kindStall  = "stall"  // this process was not running from Begin to End
 	kindOp     = "op"     // a line of an operation on a record or a lock, which test/linear judges
+	kindLost   = "lost"   // the runner erased the store of To
+	kindClaim  = "claim"  // the runner started From, a Cause that claims the address of To
+	kindSpoke  = "spoke"  // nodes answered First dials of an intruder, which sent Last messages
 )
 
 // evidence is one line that a process records. Times are nanoseconds of CLOCK_MONOTONIC.

@@ -18,8 +18,9 @@ import (
 
 // action is a function and the time at which it is called, after the beginning of the step.
 type action struct {
-	at time.Duration
-	do func() error
+	at    time.Duration
+	do    func() error
+	claim bool // it ends a typo
 }
 
 // inflictFault converts a fault to the actions that cause and heal it. It returns no actions if the
@@ -27,8 +28,7 @@ type action struct {
 func (r *runner) inflictFault(f fault) []action {
 	order := slices.Clone(f.Order)
 	if leader := r.ps.findLeader(); f.Leader && leader >= 0 {
-		i := slices.Index(order, leader)
-		order = slices.Concat([]int{leader}, order[:i], order[i+1:])
+		order = putFirst(order, leader)
 	}
 	r.writeJournal("%s for %v: %v", f.Kind, f.For, formatNodes(order))
 	if shape := shapes[f.Kind]; shape != nil {
@@ -62,6 +62,8 @@ func (r *runner) inflictFault(f fault) []action {
 		return r.giveWrongSeed(f, order)
 	case wrongSeedOther:
 		return r.giveOtherWrongSeed(f, order)
+	case typo, typoOther, intruder, intruderOther:
+		return r.claimAddresses(f, order)
 	default:
 		return r.starveNode(f, order)
 	}
@@ -77,8 +79,8 @@ func formatNodes(nodes []int) (all []string) {
 func (r *runner) imposeRules(f fault, rules []rule) []action {
 	var lift func() error
 	return []action{
-		{0, func() (err error) { lift, err = r.world.net.imposeRules(rules); return err }},
-		{f.For, func() error { return lift() }},
+		{at: 0, do: func() (err error) { lift, err = r.world.net.imposeRules(rules); return err }},
+		{at: f.For, do: func() error { return lift() }},
 	}
 }
 
@@ -88,7 +90,7 @@ func (r *runner) flapRules(f fault, rules []rule) []action {
 	var all []action
 	for at := time.Duration(0); at < f.For; at += 2 * half {
 		once := r.imposeRules(fault{For: half}, rules)
-		all = append(all, action{at, once[0].do}, action{at + half, once[1].do})
+		all = append(all, action{at: at, do: once[0].do}, action{at: at + half, do: once[1].do})
 	}
 	return all
 }
@@ -103,14 +105,14 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 	var all []action
 	for _, node := range r.killableNodes(order)[:min(count, len(r.killableNodes(order)))] {
 		all = append(all,
-			action{0, func() error {
+			action{at: 0, do: func() error {
 				r.ps.nodes[node].sendSignal(signal)
 				if signal == syscall.SIGKILL {
 					r.ps.nodes[node].kill()
 				}
 				return nil
 			}},
-			action{f.For, func() error { return r.restartNode(node) }})
+			action{at: f.For, do: func() error { return r.restartNode(node) }})
 	}
 	return all
 }
@@ -146,8 +148,8 @@ func (r *runner) noteKilled(node int, p *process) error {
 func (r *runner) stopNode(f fault, node int) []action {
 	p := r.ps.nodes[node]
 	return []action{
-		{0, func() error { p.sendSignal(syscall.SIGSTOP); return nil }},
-		{f.For, func() error { p.sendSignal(syscall.SIGCONT); return nil }},
+		{at: 0, do: func() error { p.sendSignal(syscall.SIGSTOP); return nil }},
+		{at: f.For, do: func() error { p.sendSignal(syscall.SIGCONT); return nil }},
 	}
 }
 
@@ -157,7 +159,7 @@ func (r *runner) stutterNode(f fault, node int) []action {
 	var all []action
 	for at := time.Duration(0); at < f.For; at += 3 * piece {
 		once := r.stopNode(fault{For: 2 * piece}, node)
-		all = append(all, action{at, once[0].do}, action{at + 2*piece, once[1].do})
+		all = append(all, action{at: at, do: once[0].do}, action{at: at + 2*piece, do: once[1].do})
 	}
 	return all
 }
@@ -171,12 +173,13 @@ func (r *runner) loseStore(f fault, order []int) []action {
 	}
 	node := order[0]
 	return []action{
-		{0, func() error {
+		{at: 0, do: func() error {
 			r.ps.nodes[node].kill()
 			r.ps.lost[node] = true
+			r.ps.notes.appendLine(evidence{Kind: kindLost, To: nodeName(node)})
 			return os.RemoveAll(r.ps.storeFolder(node))
 		}},
-		{f.For, func() error { return r.restartNode(node) }},
+		{at: f.For, do: func() error { return r.restartNode(node) }},
 	}
 }
 
@@ -197,8 +200,10 @@ func (r *runner) starveNode(f fault, order []int) []action {
 		return nil
 	}
 	return []action{
-		{0, func() error { return starved[0](node) }},
-		{f.For, func() error { return errors.Join(starved[1](node), r.restartNode(node)) }},
+		{at: 0, do: func() error { return starved[0](node) }},
+		{at: f.For, do: func() error {
+			return errors.Join(starved[1](node), r.restartNode(node))
+		}},
 	}
 }
 

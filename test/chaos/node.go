@@ -72,6 +72,8 @@ type nodeTask struct {
 	TLS      bool              // the node uses TLS on TCP instead of QUIC
 	Flood    *floodTask        // nil if the node sends the events of a normal run
 	History  string            // path of the file for its steps; empty for none
+	// Claims is the member whose address the process claims, although it listens elsewhere.
+	Claims string
 }
 
 // numbered is the event of a normal run.

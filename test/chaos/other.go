@@ -96,8 +96,8 @@ func (r *runner) restartWith(
 		return ps.startNode(node)
 	}
 	return []action{
-		{0, func() error { ps.wrongSeeds[node] = wrong; return restart() }},
-		{f.For, func() error { delete(ps.wrongSeeds, node); return restart() }},
+		{at: 0, do: func() error { ps.wrongSeeds[node] = wrong; return restart() }},
+		{at: f.For, do: func() error { delete(ps.wrongSeeds, node); return restart() }},
 	}
 }
 
@@ -113,6 +113,7 @@ func (f *findings) compareOther(other *findings) {
 		f.noteLack(true, "other cluster: "+text)
 	}
 	f.checkSteady()
+	f.checkRefused()
 	for _, cause := range slices.Sorted(maps.Keys(other.ends)) {
 		f.noteFault("other cluster", "a node stopped by itself: %s", cause)
 	}
@@ -157,4 +158,5 @@ func (f *findings) printOther(w io.Writer) {
 	fmt.Fprintf(w, "other cluster: %d tokens, %d leader changes excused by a stall; "+
 		"%d writes accepted, %d events arrived, %d states\n", len(f.other.tokens), f.excused,
 		f.other.writes[accepted], f.other.events.events, len(f.other.seats.states))
+	f.other.claims.printClaims(w, "other cluster: ")
 }

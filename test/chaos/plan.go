@@ -112,6 +112,10 @@ var weights = []weight{
 	{"no memory", 2, 1500 * ms, 4000 * ms, 50, 1},
 	{wrongSeed, 8, 1000 * ms, 5000 * ms, 60, minNodesOfTwo},
 	{wrongSeedOther, 6, 1000 * ms, 4000 * ms, 40, minNodesOfTwo},
+	{typo, 10, 4000 * ms, 8000 * ms, 50, 2},
+	{typoOther, 5, 4000 * ms, 8000 * ms, 50, minNodesOfTwo},
+	{intruder, 4, 1500 * ms, 5000 * ms, 0, 2},
+	{intruderOther, 4, 1500 * ms, 5000 * ms, 0, minNodesOfTwo},
 }
 
 // needsMovement reports whether a fault has no effect until a node saves or grows. Such a fault is
@@ -143,9 +147,12 @@ func newPlan(seed uint64, nodes int, length time.Duration) []step {
 func (p *planner) drawStep(i int) step {
 	s := step{Pause: p.drawBetween(100*ms, 1500*ms)}
 	if i < len(firstKinds) && p.nodes >= minNodesOfTwo {
-		at := slices.IndexFunc(weights, func(w weight) bool { return w.kind == firstKinds[i] })
-		s.Faults = []fault{p.drawFault(weights[at])}
+		s.Faults = []fault{p.drawKind(firstKinds[i])}
 		s.Faults[0].Leader = true
+		return s
+	}
+	if i == len(firstKinds) && p.nodes > 1 { // so that a short run has one
+		s.Faults = p.drawBeside(p.drawKind(typo))
 		return s
 	}
 	if i%calmEvery == calmEvery-1 {
@@ -153,6 +160,9 @@ func (p *planner) drawStep(i int) step {
 		if p.nodes >= 3 && p.rand.IntN(3) > 0 {
 			w := weight{kind: lostStore, min: 50 * ms, max: 1500 * ms, leader: 50}
 			s.Faults = []fault{p.drawFault(w)}
+			if p.rand.IntN(3) == 0 {
+				s.Faults = append(s.Faults, atSame(s.Faults[0], p.drawKind(typo)))
+			}
 			return s
 		}
 	}
@@ -162,7 +172,33 @@ func (p *planner) drawStep(i int) step {
 	if needsMovement(s.Faults[0].Kind) && len(s.Faults) == 1 {
 		s.Faults = append(s.Faults, p.drawFault(weights[0]))
 	}
+	if isClaim(s.Faults[0].Kind) && len(s.Faults) == 1 {
+		s.Faults = p.drawBeside(s.Faults[0])
+	}
 	return s
+}
+
+// companies are faults. One of them accompanies a process that claims an address.
+var companies = []string{"kill", "stop", "isolate", "deaf", "mute"}
+
+// drawBeside returns a fault with another one, which silences the same node first, for most of the
+// time.
+func (p *planner) drawBeside(f fault) []fault {
+	company := atSame(f, p.drawKind(companies[p.rand.IntN(len(companies))]))
+	company.For = f.For * 3 / 4
+	return []fault{f, company}
+}
+
+// atSame returns a fault that affects the nodes in the same order as another one.
+func atSame(as, f fault) fault {
+	f.Order, f.Leader = as.Order, as.Leader
+	return f
+}
+
+// drawKind draws a fault of a kind.
+func (p *planner) drawKind(kind string) fault {
+	at := slices.IndexFunc(weights, func(w weight) bool { return w.kind == kind })
+	return p.drawFault(weights[at])
 }
 
 func (p *planner) drawWeight() weight {
@@ -196,6 +232,8 @@ func (p *planner) drawFault(w weight) fault {
 		f.Arg = 10 + p.rand.IntN(21)
 	case "split":
 		f.Arg = 1 + p.rand.IntN(p.nodes-1)
+	case typo:
+		f.Arg = 1 + p.rand.IntN(2)
 	}
 	return f
 }

@@ -30,9 +30,17 @@ func TestPlan(t *testing.T) {
 					drawn[f.Kind]++
 					checkFault(t, f, nodes)
 				}
-				if s.Faults[0].Kind == lostStore && (!s.Calm || len(s.Faults) > 1) {
-					t.Errorf("%v loses a store, want it alone and after a calm", s)
+				if s.Faults[0].Kind == lostStore && (!s.Calm ||
+					slices.ContainsFunc(s.Faults[1:], func(f fault) bool { return f.Kind != typo })) {
+					t.Errorf("%v loses a store, want it after a calm, alone or with a typo", s)
 				}
+				if isClaim(s.Faults[0].Kind) && len(s.Faults) == 1 {
+					t.Errorf("%v has only a claim of an address, want another fault too", s)
+				}
+			}
+			if third := plan[len(firstKinds)].Faults; nodes > 1 && third[0].Kind != typo {
+				t.Errorf("seed %d with %d nodes: step %d is %v, want a typo", seed, nodes,
+					len(firstKinds), plan[len(firstKinds)])
 			}
 			for i, kind := range firstKinds {
 				if first := plan[i].Faults; nodes >= minNodesOfTwo &&

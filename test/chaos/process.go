@@ -27,8 +27,11 @@ import (
 // thisProgram is the path of the running program, of a child too.
 const thisProgram = "/proc/self/exe"
 
-// registerEvidence is the evidence file of the register.
-const registerEvidence = "register.jsonl"
+// The evidence files of the register, and of what the runner did to one cluster.
+const (
+	registerEvidence = "register.jsonl"
+	runnerEvidence   = "runner.jsonl"
+)
 
 // process is a child process: a run of a node, or the register.
 type process struct {
@@ -131,6 +134,7 @@ type processes struct {
 	wrongSeeds map[int]string
 
 	register *process
+	notes    *evidenceFile // what the runner did to this cluster
 	logs     []*os.File
 }
 
@@ -150,6 +154,11 @@ func startAll(o options, w *world, first int, secret []byte) (*processes, error)
 		if err := os.MkdirAll(o.history, 0o755); err != nil {
 			return ps, err
 		}
+	}
+	var err error
+	ps.notes, err = openEvidence(filepath.Join(o.out, runnerEvidence), evidence{Node: "runner"})
+	if err != nil {
+		return ps, err
 	}
 	for i := range o.nodes {
 		ps.names[w.addresses[first+i]] = nodeName(i)
@@ -218,25 +227,35 @@ func (ps *processes) startNode(node int) error {
 	if ps.isDaemon(node) {
 		return ps.startDaemon(node, config)
 	}
-	task, err := json.Marshal(nodeTask{
+	task := nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Evidence: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
 		TLS: ps.o.tls, Flood: ps.o.floodTask(node, ps.starts[node]), History: ps.historyFile(node),
-	})
-	if err != nil {
-		return err
 	}
-	at := place{
+	p, err := launchNode(task, place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
-		Task: string(task), Program: ps.programOf(node),
-	}
-	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
+		Program: ps.programOf(node), Role: roleNode,
+	}, ps.logs[node])
 	if err != nil {
 		return err
 	}
 	ps.nodes[node] = p
-	go p.followOutput(out)
 	return nil
+}
+
+// launchNode starts a process with the task of a node at a place.
+func launchNode(task nodeTask, at place, log io.Writer) (*process, error) {
+	text, err := json.Marshal(task)
+	if err != nil {
+		return nil, err
+	}
+	at.Task = string(text)
+	p, out, err := launchProcess(roleEnter, at, log)
+	if err != nil {
+		return nil, err
+	}
+	go p.followOutput(out)
+	return p, nil
 }
 
 // seedsOf returns the seeds of a node. A wrong seed replaces a right one, because the list must
@@ -304,6 +323,9 @@ func (ps *processes) killAll() {
 	}
 	for _, log := range ps.logs {
 		log.Close()
+	}
+	if ps.notes != nil {
+		ps.notes.file.Close()
 	}
 }
 

@@ -50,6 +50,8 @@ type runner struct {
 	slowest  time.Duration // the longest wait until all nodes were active
 	usage    [][]usage     // samples of each node
 	audited  time.Time
+
+	claimants [claimHosts]*claimant // by host; nil if the host is free
 }
 
 // runChaos creates a world, injects faults, and checks the evidence. It removes everything that
@@ -63,6 +65,7 @@ func runChaos(ctx context.Context, o options, out io.Writer) (err error) {
 	if err = r.startAll(); err == nil {
 		err = r.runPlan(ctx)
 	}
+	r.killClaimants()
 	r.ps.killAll()
 	r.other.killAll()
 	return errors.Join(err, r.judgeRun())
@@ -96,7 +99,7 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	if o.plain {
 		r.world, err = newPlainWorld(o.nodes)
 	} else {
-		r.world, err = newWorld(o.nodes * o.countClusters())
+		r.world, err = newWorld(o.nodes*o.countClusters(), o.countGuests())
 	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
@@ -104,7 +107,7 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	r.report(journalStart+", %v, evidence in %s", o.nodes, o.seed, o.countClusters(), o.length, o.out)
 	if !o.plain {
 		r.report("creating %d namespaces, the bridge and the disks took %v",
-			o.nodes*o.countClusters(), time.Since(before).Round(time.Millisecond))
+			o.nodes*o.countClusters()+o.countGuests(), time.Since(before).Round(time.Millisecond))
 	}
 	if r.world.without != "" {
 		r.report("memory faults are left out: %s", r.world.without)
@@ -223,8 +226,8 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 		if err := waitFor(ctx, a.at-time.Since(began)); err != nil {
 			return err
 		}
-		if r.other != nil && i < len(firstKinds) && k == len(all)-1 {
-			// Only the wrong seed can still keep a node out of its cluster.
+		if r.other != nil && i < len(firstKinds) && k == len(all)-1 || endsDespiteClaims(all[k:]) {
+			// Only the wrong seed, or a typo, can still keep a node out of its cluster.
 			if err := r.waitUntilCalm(ctx); err != nil {
 				return err
 			}

@@ -57,7 +57,7 @@ func whyUnable() string {
 			return fmt.Sprintf("%s is not installed (make tools, or apt install %s)", program, debian)
 		}
 	}
-	w, err := newWorld(1)
+	w, err := newWorld(1, 0)
 	if err == nil {
 		err = errors.Join(w.net.applyRules(), w.removeAll())
 	}
@@ -67,8 +67,9 @@ func whyUnable() string {
 	return ""
 }
 
-// newWorld creates the network and the disks. It first removes what killed runs have left.
-func newWorld(nodes int) (*world, error) {
+// newWorld creates the network and the disks. It first removes what killed runs have left. Guests
+// are hosts without a disk.
+func newWorld(nodes, guests int) (*world, error) {
 	if err := cleanLeftovers(); err != nil {
 		return nil, err
 	}
@@ -76,7 +77,7 @@ func newWorld(nodes int) (*world, error) {
 	w := &world{dir: filepath.Join(worldsDir, id)}
 	err := w.claimFolder()
 	if err == nil {
-		w.net, err = newNetwork(id, nodes)
+		w.net, err = newNetwork(id, nodes+guests)
 	}
 	for i := 0; i < nodes && err == nil; i++ {
 		w.addresses = append(w.addresses, addressOf(i))
@@ -118,6 +119,17 @@ func (w *world) namespacePath(node int) string {
 		return ""
 	}
 	return w.net.namespacePath(node)
+}
+
+// guestNamespace returns the path of a guest's namespace.
+func (w *world) guestNamespace(guest int) string {
+	return w.net.namespacePath(len(w.addresses) + guest)
+}
+
+// guest returns the address at which a guest listens. Its port is that of no node.
+func (w *world) guest(guest int) string {
+	return strings.TrimSuffix(addressOf(len(w.addresses)+guest), strconv.Itoa(port)) +
+		strconv.Itoa(port+1)
 }
 
 // claimFolder creates and locks the folder of the run. It waits until no cleanup is running.

@@ -77,6 +77,8 @@ func (w *world) beginFault(f fault) {
 			p.end <- f.Kind
 		}
 		w.mu.Unlock()
+	case claim:
+		w.startClaim(f.Other, f.Node)
 	case fullDisk:
 		w.updateMachine(f.Node, func(m *machine) { m.full = f.Fails })
 	case slowDisk:
@@ -107,6 +109,10 @@ func (w *world) endFault(f fault) {
 		w.resumeNode(f.Node)
 	case crash, power, wipe:
 		w.reviveNode(f.Node)
+	case claim:
+		if !f.Stays {
+			w.stopClaim(f.Other)
+		}
 	case fullDisk:
 		w.updateMachine(f.Node, func(m *machine) { m.full = 0 })
 	case slowDisk:
@@ -204,5 +210,6 @@ func (w *world) healWorld() {
 		w.updateMachine(node, func(m *machine) { m.full = 0 })
 		w.reviveNode(node)
 	}
+	w.endClaims()
 	w.WaitSettled()
 }

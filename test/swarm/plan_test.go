@@ -37,11 +37,12 @@ type fault struct {
 	At, Lasts time.Duration
 	Node      int
 	Leads     bool            `json:",omitempty"` // it hits the leader, if there is one, not Node
-	Other     int             `json:",omitempty"` // of cut and path
+	Other     int             `json:",omitempty"` // of cut and path; of claim, the claimant from 0
 	Group     []int           `json:",omitempty"` // of partition
 	Path      athenatest.Path `json:",omitzero"`  // of path
 	Save      time.Duration   `json:",omitempty"` // of slowDisk
 	Fails     storedisk.Op    `json:",omitempty"` // of fullDisk
+	Stays     bool            `json:",omitempty"` // of claim: until all members have their places
 }
 
 // The kinds of faults.
@@ -57,6 +58,7 @@ const (
 	closeNode = "close"     // Node.Close, and a restart
 	fullDisk  = "full disk" // operations of the disk fail
 	slowDisk  = "slow disk" // syncs take longer
+	claim     = "claim"     // a process that listens elsewhere advertises the address of Node
 )
 
 // app is an application on one node. It runs in every process of that node.
@@ -97,7 +99,6 @@ func drawPlan(seed uint64) plan {
 		}
 		p.Faults = append(p.Faults, f)
 	}
-	slices.SortStableFunc(p.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	for len(p.Apps) < 3 {
 		for node := range p.Size {
 			for _, a := range appKinds {
@@ -107,6 +108,8 @@ func drawPlan(seed uint64) plan {
 			}
 		}
 	}
+	p.drawClaims(r, wipes)
+	slices.SortStableFunc(p.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
 

@@ -47,6 +47,7 @@ type world struct {
 	asks      map[int]*ask
 	keys      map[string]*keyState
 	lastID    int
+	claims    claims
 	history   []workload.Operation
 }
 
@@ -88,6 +89,7 @@ func playPlan(t *testing.T, p plan) *world {
 	w := &world{
 		plan: p, procs: map[int]*proc{}, exclusive: map[string]*exclusive{},
 		flows: map[flowKey]*flow{}, asks: map[int]*ask{}, keys: map[string]*keyState{},
+		claims: claims{stores: map[member.StoreID]int{}},
 	}
 	defer w.watchClock()()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,13 +130,21 @@ func (w *world) failLocked(kind, format string, args ...any) {
 func (w *world) configureNode(i int, c *cluster.Config) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.JoinOnly = w.machine[i].wiped
+	if i < w.plan.Size {
+		c.JoinOnly = w.machine[i].wiped
+		return
+	}
+	c.Name, c.Advertise = "claimant", w.Address(w.claims.victims[i-w.plan.Size]).String()
 }
 
 // superviseNode runs a node, and starts it again whenever it has ended.
 func (w *world) superviseNode(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
+	if i >= w.plan.Size {
+		w.superviseClaim(ctx, i-w.plan.Size, cfg, opts)
+		return nil
+	}
 	if w.plan.Drift != nil {
 		began, rate := time.Now(), 1+w.plan.Drift[i]
 		opts = append(opts, cluster.WithClock(func() time.Time {
@@ -428,6 +438,8 @@ func (s *checkedStore) Save(c store.Content) error {
 				s.p.run, s.p.node, c.Held.Number)
 		}
 	}
+	s.p.noteStore(c.StoreID, s.p.node)
+	s.p.checkSeats(c.Held)
 	err := s.Store.Save(c)
 	s.saved = c.Held
 	return err

@@ -75,7 +75,13 @@ func (f *forwarding) lead(i int) {
 	if err != nil {
 		f.t.Fatalf("n%d does not lead: %v", i, err)
 	}
-	synctest.Wait() // all members follow it
+	synctest.Wait() // all members know that the earlier leader gave up
+	for i, n := range f.nodes {
+		if _, err := n.WaitLeader(f.t.Context()); err != nil {
+			f.t.Fatalf("n%d follows no leader: %v", i, err)
+		}
+	}
+	synctest.Wait() // the leader has their answers
 }
 
 // TestForward checks that transfers, drains and preferences reach the leader or the named member

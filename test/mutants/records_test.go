@@ -194,6 +194,7 @@ var records = []Mutant{
 			Old:  "\t\t\t\te.Revoked = true\n\t\t\t\tout = out.Put(e)\n",
 			New:  "\t\t\t\tout = out.Drop(e.Key)\n",
 		}},
+		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
 	},
 	{
 		Name: "lost-owner-forgotten",
@@ -203,6 +204,7 @@ var records = []Mutant{
 			Old:  "\t\to.lost = m.now\n",
 			New:  "\t\to.lost = m.lead.since\n",
 		}},
+		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
 	},
 	{
 		Name: "lost-owner-forgotten-when-back",

@@ -10,7 +10,8 @@
 //
 // The applications check what the API promises them: one valid term at a time, contexts that end
 // before the next leader's work begins, growing tokens, locks that exclude, the order of events,
-// the outcome of each request. After the faults, everything must make progress again; after Close
+// the outcome of each request. Processes that advertise the address of a member and listen
+// elsewhere must get no place. After the faults, everything must make progress again; after Close
 // no goroutine may be left.
 //
 // A seed draws the same plan each time, but the Go scheduler decides the order of goroutines that

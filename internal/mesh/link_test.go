@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/storekey"
@@ -37,23 +39,30 @@ func (h *losses) Lost(who member.Identity) {
 	h.lost = append(h.lost, who)
 }
 
+// undialedPeer returns a peer of a Mesh that has no network.
+func undialedPeer(t *testing.T, h Handler) *peer {
+	t.Helper()
+	m, err := New(Config{
+		Encode: func(message.Message) ([]byte, error) { return nil, nil },
+		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
+		Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
+		Size:   1,
+	}, withoutNetwork)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.handler = h
+	p := newPeer(m, member.Address{Host: "127.0.0.1", Port: 1})
+	p.dialing = true // there is no network to dial on
+	return p
+}
+
 // TestConnectionThatEndsBeforeItStarts checks that Lost is called if a connection ends while this
 // node writes its greeting. At that time, the connection already accepts frames.
 func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	for _, mapped := range []bool{true, false} {
 		h := &losses{}
-		m, err := New(Config{
-			Encode: func(message.Message) ([]byte, error) { return nil, nil },
-			Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
-			Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
-			Size:   1,
-		}, withoutNetwork)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m.handler = h
-		p := newPeer(m, member.Address{Host: "127.0.0.1", Port: 1})
-		p.dialing = true // there is no network to dial on
+		p := undialedPeer(t, h)
 		l := newLink(p, idleConn{}, Ends{})
 		l.who = member.Identity{Address: p.addr, Incarnation: 7}
 		want := 0
@@ -70,4 +79,49 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 			t.Errorf("mapped %t: lost %v, want %d", mapped, h.lost, want)
 		}
 	}
+}
+
+// promptConn is a connection whose peer answers a write before the write returns, unless it is slow.
+type promptConn struct {
+	idleConn
+	transport.FrameStream
+	heard uint64
+	slow  bool
+}
+
+func (c *promptConn) Heard() uint64                               { return c.heard }
+func (c *promptConn) Stream(transport.Kind) transport.FrameStream { return c }
+
+func (c *promptConn) Write(b []byte) (int, error) {
+	if !c.slow {
+		c.heard++
+	}
+	return len(b), nil
+}
+
+// TestAnswerBeforeTheWriteReturns checks that a peer whose answers arrive at once is not taken for
+// silent when this node writes again after a pause.
+func TestAnswerBeforeTheWriteReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, conn := undialedPeer(t, &losses{}), &promptConn{}
+		p.mesh.silence = time.Second
+		l := newLink(p, conn, Ends{})
+		p.cur = l
+		for _, step := range []struct {
+			pause      time.Duration
+			slow, want bool
+		}{
+			{0, false, false},
+			{time.Minute, true, false}, // nothing was written since the last answer
+			{900 * time.Millisecond, true, false},
+			{200 * time.Millisecond, true, true},
+		} {
+			time.Sleep(step.pause)
+			conn.slow = step.slow
+			p.notify([]byte("heartbeat"))
+			if l.flush(transport.System); l.silent != step.want {
+				t.Errorf("after %v, slow %t: silent %t, want %t", step.pause, step.slow, l.silent, step.want)
+			}
+		}
+	})
 }

@@ -94,9 +94,17 @@ func (l *link) tryFlush(k transport.Kind) bool {
 // returns false if there is nothing to write. writing must be held.
 func (l *link) takeBatch(k transport.Kind) bool {
 	b := &l.batch[k]
-	if len(b.bytes) == 0 && (k != transport.System || !l.silence.lasts(l.conn.Heard(), l.peer)) {
-		*b = l.peer.takeFrames(l, k, b.bytes)
+	if len(b.bytes) > 0 {
+		return true
 	}
+	heard := uint64(0)
+	if k == transport.System {
+		if heard = l.conn.Heard(); l.silence.lasts(heard, l.peer) {
+			return false
+		}
+	}
+	*b = l.peer.takeFrames(l, k, b.bytes)
+	b.heard = heard
 	return len(b.bytes) > 0
 }
 
@@ -114,7 +122,7 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 	m.stats.sent[k].add(b.frames, b.payload)
 	l.ended[k] = b.last
 	if k == transport.System && !b.last {
-		l.peer.setSilent(l, l.silence.wrote(time.Now(), l.conn.Heard(), m.silence))
+		l.peer.setSilent(l, l.silence.wrote(time.Now(), b.heard, m.silence))
 	}
 	limit := 2 * pendingBytes
 	if l.isObserved() {
@@ -125,12 +133,13 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 
 // silence detects that a peer does not answer.
 type silence struct {
-	heard uint64    // Conn.Heard at the last write
+	heard uint64    // Conn.Heard before the last write
 	since time.Time // time of the first write with this value of heard
 }
 
 // wrote records a write. It returns true if an earlier write is older than the limit and nothing
-// has arrived since.
+// has arrived since. heard is the value of Conn.Heard before the write: the answer to a write may
+// arrive before this node records the write.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 	if heard != s.heard || s.since.IsZero() {
 		s.heard, s.since = heard, now

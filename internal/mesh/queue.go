@@ -82,8 +82,9 @@ func (q *systemQueue) take(spare []byte) batch {
 type batch struct {
 	bytes   []byte
 	frames  int
-	payload int  // bytes of the frames without their headers
-	last    bool // the batch ends with the end mark
+	payload int    // bytes of the frames without their headers
+	last    bool   // the batch ends with the end mark
+	heard   uint64 // Conn.Heard when a batch of system frames was taken
 }
 
 func (b *batch) mark() {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/member"
 )
 
 // These tests check planned hand-overs and drained nodes.
@@ -142,4 +143,44 @@ func TestHandOverToAMemberThatWaitsAfterItsStart(t *testing.T) {
 	if got, took := handsOver(t, c, next); got != next || took > 10*time.Millisecond {
 		t.Errorf("n%d leads after %v, want n%d in a few round trips of 2 ms", got+1, took, next+1)
 	}
+}
+
+// TestAProvisionalLeaderEndsNoHandOver tests protocol.md section 6, leaving leader. The named
+// successor has just crashed, so its vote is awaited. Meanwhile the old leader hears a member that
+// was cut off until it declared itself provisional, and follows it. Nevertheless it then proposes
+// another successor.
+func TestAProvisionalLeaderEndsNoHandOver(t *testing.T) {
+	c := formed(t, steady(5))
+	tm, greatest := c.setup.Timings, 4 // a provisional leader announces itself there first
+	if c.Leader() != greatest {
+		if err := c.Transfer(c.Leader(), greatest); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !c.RunUntil(tm.LeaderTimeout, func() bool { return c.Leader() == greatest && c.Settled() }) {
+		t.Fatalf("n5 does not lead%s", c.Describe())
+	}
+	c.Isolate(0)
+	c.RunFor(tm.LeaderTimeout + (giveUp+1)*tm.TTLTimeout)
+	if got := c.View(0).Role; got != member.Provisional {
+		t.Fatalf("n1 is %v, want %v%s", got, member.Provisional, c.Describe())
+	}
+	c.Crash(1)
+	c.Mend(0, greatest)
+	if err := c.Transfer(greatest, 1); err != nil {
+		t.Fatal(err)
+	}
+	followed := false
+	moved := func() bool {
+		followed = followed || c.View(greatest).Leader == c.Address(0)
+		return c.Leader() >= 0 && c.Leader() != greatest
+	}
+	if !c.RunUntil(tm.HeartbeatInterval+5*2*c.setup.Link.Delay, moved) {
+		t.Errorf("L5 at %v: no other leader after an interval and 5 round trips%s",
+			c.Now(), c.Describe())
+	}
+	if !followed {
+		t.Errorf("n5 never followed the provisional leader%s", c.Describe())
+	}
+	sound(t, c)
 }

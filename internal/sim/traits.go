@@ -133,8 +133,12 @@ func (k *checker) checkLeads(p *process, t statemachine.Trace) {
 	}
 }
 
-// checkPreferred checks a leader that hands over without a request.
+// checkPreferred checks a leader that hands over without a request. It ignores one that acts late
+// because its clock had stopped.
 func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
+	if k.mayBeLate(p.index, t.Version, p.stepAt, k.auth[p.index].lease) {
+		return
+	}
 	e, _ := p.store.Held.Roster.Find(t.Peer)
 	switch {
 	case p.cfg.HandOverToPreferred == 0:

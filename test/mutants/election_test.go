@@ -307,6 +307,7 @@ var election = []Mutant{
 			Old:  "\tif m.role == member.Following {\n\t\treturn m.leader.Chosen\n\t}\n\treturn m.role",
 			New:  "\treturn m.role",
 		}},
+		Test: "TestAProvisionalLeaderEndsNoHandOver",
 	},
 	{
 		Name: "stands-while-it-hands-over",

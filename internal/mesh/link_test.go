@@ -81,7 +81,8 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	}
 }
 
-// promptConn is a connection whose peer answers a write before the write returns, unless it is slow.
+// promptConn is a connection whose peer answers a write before the write returns, unless the peer is
+// slow.
 type promptConn struct {
 	idleConn
 	transport.FrameStream
@@ -99,8 +100,8 @@ func (c *promptConn) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestAnswerBeforeTheWriteReturns checks that a peer whose answers arrive at once is not taken for
-// silent when this node writes again after a pause.
+// TestAnswerBeforeTheWriteReturns checks that a peer that answered before the write returned is not
+// taken for silent when this node writes again after a pause.
 func TestAnswerBeforeTheWriteReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, conn := undialedPeer(t, &losses{}), &promptConn{}

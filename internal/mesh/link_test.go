@@ -81,7 +81,7 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 	}
 }
 
-// promptConn is a connection whose peer answers a write before the write returns, unless the peer is
+// promptConn is a connection whose peer answers a write before the write returns, unless it is
 // slow.
 type promptConn struct {
 	idleConn

@@ -240,6 +240,64 @@ func testMistyped(t *testing.T, size int, pause, during time.Duration) {
 	}
 }
 
+// TestMistypedAddressesAtTheFirstStart starts the first node of a new cluster together with daemons
+// that advertise the addresses of the others by mistake. They form no cluster. The others, which
+// start later, do.
+func TestMistypedAddressesAtTheFirstStart(t *testing.T) {
+	for _, pause := range []time.Duration{0, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 3)
+			defer w.close()
+			w.durable()
+			w.add(0, Config{})
+			var typos []*Node
+			for i := range 2 {
+				cfg := w.config(9-i, Config{Advertise: address(1 + i).String(), Name: "typo"})
+				n, err := Start(t.Context(), cfg, w.options(9-i)...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				typos = append(typos, n)
+				time.Sleep(pause)
+			}
+			time.Sleep(30 * time.Second)
+			for _, n := range append(typos, w.nodes...) {
+				if held := n.currentSnapshot().held; held.Version != 0 {
+					t.Errorf("%s holds %v before the other members have started", n.cfg.self, held)
+				}
+			}
+			for i := 1; i < w.size; i++ {
+				w.add(i, Config{})
+				time.Sleep(pause)
+			}
+			for _, n := range typos {
+				select {
+				case <-n.Done():
+				case <-time.After(time.Minute):
+				}
+				if !errors.Is(n.Err(), ErrAddressInUse) {
+					t.Errorf("typo of %v: got %v, want %v", n.cfg.self, n.Err(), ErrAddressInUse)
+				}
+				_ = n.Close()
+			}
+			for _, n := range w.nodes {
+				if err := n.WaitActive(w.within(time.Minute), w.size); err != nil {
+					t.Fatal(err)
+				}
+			}
+			held := w.leader().currentSnapshot().held
+			for _, n := range w.nodes {
+				if !held.Roster.IsVoter(n.View().Self.Voter()) {
+					t.Errorf("%v is no voter of %v", n.cfg.self, held.Roster)
+				}
+			}
+			if held.Version != 1 {
+				t.Errorf("the version is %d, want 1", held.Version)
+			}
+		})
+	}
+}
+
 // superviseTypo runs a node with a mistyped address for the given time, and again a second after
 // each end.
 func superviseTypo(t *testing.T, w *world, i int, cfg Config, during time.Duration) {

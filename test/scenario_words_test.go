@@ -182,6 +182,10 @@ func setUpVerbs() []verb {
 			p.setup.Twins = append(p.setup.Twins, s.node(1))
 			return s.last(p.setup.Processes + len(p.setup.Twins))
 		}},
+		{form: "claimant NODE of NODE", setsUp: true, do: func(p *player, s step) error {
+			p.setup.Claimants = append(p.setup.Claimants, s.node(1))
+			return s.last(p.setup.Processes + len(p.setup.Twins) + len(p.setup.Claimants))
+		}},
 		{form: "memory stores NODES", setsUp: true, do: func(p *player, s step) error {
 			p.setup.Volatile = s.nodes(0)
 			return nil

@@ -46,17 +46,18 @@ const (
 	CodeGarbage                // the peer sent bytes that are not a frame
 	CodeTimeout                // the peer did not greet, read or leave in time
 	CodeLeft                   // each end has received everything that the other one wrote
-	// CodeUnproved refuses a dialer whose address belongs to another store, or has a connection to
-	// one. This node dials the address to find out which store answers there.
+	// CodeUnproved refuses a dialer that this node did not reach at the dialer's address.
 	CodeUnproved
 	// CodeAddressTaken refuses a dialer whose address belongs to another process, which answers.
 	CodeAddressTaken
+	// CodeAddressHeld refuses a dialer whose address has a connection to another store.
+	CodeAddressHeld
 	codes
 )
 
 var codeNames = [codes]string{
 	"closed", "refused", "duplicate", "replaced", "earlier run", "busy", "garbage", "timeout",
-	"left", "unproved", "address taken",
+	"left", "unproved", "address taken", "address held",
 }
 
 // String returns the name of the code in logs.

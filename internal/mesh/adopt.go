@@ -5,7 +5,6 @@ package mesh
 import (
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -64,8 +63,7 @@ func (p *peer) decideLink(next *link, owner member.StoreID, name string) (a adop
 	defer p.mu.Unlock()
 	verdict, have := Replace, p.cur
 	dialed := next.ends.Dialer != p.addr
-	next.proved = dialed ||
-		p.found.store == next.who.StoreID && time.Since(p.found.at) < maxQueuedTime
+	next.proved = dialed || p.isProved(next.who.StoreID)
 	a.claim, a.ask = p.refuseClaim(next, owner, name)
 	if have != nil && have.who.StoreID == next.who.StoreID {
 		verdict = Resolve(have.ends, next.ends, have.who.Incarnation, next.who.Incarnation)
@@ -73,7 +71,7 @@ func (p *peer) decideLink(next *link, owner member.StoreID, name string) (a adop
 		next.proved = have.proved
 	}
 	if p.greeting == next {
-		p.greeting, p.unproved = nil, nil // the store that answers at the address is known
+		p.greeting = nil
 	}
 	if verdict == Switch || verdict == Keep {
 		p.mesh.stats.duplicates.Add(1)

@@ -14,8 +14,8 @@ import (
 // A claim is a connection to a peer whose store is not that of the peer's connection, or not that
 // of the member at its address. Any holder of the secret can greet from any address, by mistake
 // too, but only a process that listens at an address answers there. So an address belongs to the
-// store of its member, then to the store that answers when this node dials the address, then to the
-// store that greeted from it first (protocol.md section 8, claims).
+// store of its member, then to the store that answers when this node dials the address (protocol.md
+// section 8, claims).
 
 // ClaimError means that a process greeted from the address of another one and was refused.
 type ClaimError struct {
@@ -23,6 +23,9 @@ type ClaimError struct {
 	Name    string         // that the refused process has in its greeting
 	Store   member.StoreID // of the refused process
 	Holder  member.StoreID // the store that holds the address
+	// Connected is set if the holder has a connection. Otherwise this node has dialed the address and
+	// did not reach the refused process.
+	Connected bool
 	// Answers is set if the holder answered since the claim began. Otherwise it may be down, and a
 	// process that listens at the address may take its place.
 	Answers bool
@@ -38,14 +41,20 @@ func (e *ClaimError) Error() string {
 // refusal returns the error with which the claimant's connection is closed. Its reason is for the
 // log of the claimant.
 func (e *ClaimError) refusal() *transport.CloseError {
-	if e.Answers {
-		return &transport.CloseError{Code: transport.CodeAddressTaken, Reason: fmt.Sprintf(
-			"the address %s belongs to another process, which answers: "+
-				"check the address that this process advertises", e.Address)}
+	code, reason := transport.CodeUnproved,
+		"the process at %s, which this process advertises, does not answer as this process: correct the "+
+			"address that it advertises, or open the port"
+	switch {
+	case e.Answers:
+		code, reason = transport.CodeAddressTaken,
+			"the address %s belongs to another process, which answers: check the address that this "+
+				"process advertises"
+	case e.Connected:
+		code, reason = transport.CodeAddressHeld,
+			"the address %s belongs to another store: this process can take its place once that one is "+
+				"silent, and if it can be dialed at the address"
 	}
-	return &transport.CloseError{Code: transport.CodeUnproved, Reason: fmt.Sprintf(
-		"the address %s belongs to another store: this process can take its place once that one is "+
-			"silent, and if it can be dialed at %s", e.Address, e.Address)}
+	return &transport.CloseError{Code: code, Reason: fmt.Sprintf(reason, e.Address)}
 }
 
 // contest is what this node knows about the holder of an address that other processes claim.
@@ -124,12 +133,10 @@ func (p *peer) mayTake(next, have *link, owner member.StoreID) bool {
 	switch {
 	case next.who.StoreID == owner:
 		return true
-	case have == nil:
-		return next.proved || owner.IsZero()
-	case next.proved:
-		return p.isSilent(have) || have.who.StoreID != owner && !have.proved
+	case !next.proved:
+		return false
 	default:
-		return p.isSilent(have) && owner.IsZero()
+		return have == nil || p.isSilent(have) || have.who.StoreID != owner && !have.proved
 	}
 }
 
@@ -145,49 +152,14 @@ func (p *peer) refuseClaim(
 	}
 	refused = &ClaimError{Address: p.addr, Name: name, Store: next.who.StoreID, Holder: owner}
 	if have != nil {
-		refused.Holder = have.who.StoreID
+		refused.Holder, refused.Connected = have.who.StoreID, true
 		ask, refused.Answers = p.contest.noteClaim(
 			have, next.who.StoreID, time.Now(), p.mesh.silence/contestWindows)
-		// Without a member at the address, the holder may itself have greeted from a wrong address.
+		// Without a member at the address, the holder may be the process of an earlier store.
 		refused.Answers = refused.Answers && !owner.IsZero()
-	}
-	if !next.proved {
-		// Dial the address to find out which store answers there.
-		p.wanted, p.unproved = time.Now(), have
-		p.dialIfNeeded()
+		if !next.proved && time.Since(p.found.at) >= maxQueuedTime {
+			p.startProbe()
+		}
 	}
 	return refused, ask
-}
-
-// mayReplace reports whether the address must be dialed although there is a connection. p.mu must
-// be held.
-func (p *peer) mayReplace() bool {
-	return p.cur.silent || time.Since(p.found.at) >= maxQueuedTime &&
-		(p.isSilent(p.cur) || p.cur == p.unproved && !p.cur.proved &&
-			time.Since(p.wanted) < maxQueuedTime)
-}
-
-// found is the store that answered a probe of an address.
-type found struct {
-	store member.StoreID
-	at    time.Time
-}
-
-// A probe is a connection that a node dials only to learn which store answers at an address,
-// because it has another connection that works. Its Ends.ID is 0. Both ends greet, and neither
-// adopts it.
-
-// isProbe reports whether a link is a probe.
-func (l *link) isProbe() bool { return l.ends.ID == 0 }
-
-// endProbe ends a probe after the greeting of the peer has arrived. The store that answers may then
-// take the address with a connection that it dials.
-func (p *peer) endProbe(l *link, store member.StoreID) {
-	p.mu.Lock()
-	p.found, p.unproved = found{store, time.Now()}, nil
-	if p.cur != nil && p.cur.who.StoreID == store {
-		p.cur.proved, p.contest = true, contest{}
-	}
-	p.mu.Unlock()
-	l.end(transport.CodeDuplicate, "a probe of the address", nil)
 }

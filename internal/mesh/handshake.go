@@ -20,8 +20,11 @@ import (
 // endsBytes is the length of Ends.ID and Ends.Lost, which precede the greeting of a dialer.
 const endsBytes = 16
 
-// shutdownReason is the reason that a node sends when it shuts down.
-const shutdownReason = "the node is shutting down"
+// The reasons that a node sends when it shuts down, and when it ends a probe.
+const (
+	shutdownReason = "the node is shutting down"
+	probeReason    = "a probe of the address"
+)
 
 // limitGreet closes a connection if the exchange of greetings takes too long or the Mesh is closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
@@ -100,7 +103,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		if m.writeGreet(conn, nil, ours) == nil {
 			_, _ = reader.next() // returns when the peer, or limitGreet, closes the probe
 		}
-		conn.Close(transport.CodeDuplicate, "a probe of the address")
+		conn.Close(transport.CodeDuplicate, probeReason)
 		m.stats.handshakes[ResultDuplicate].Add(1)
 		return
 	}
@@ -110,8 +113,8 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		return
 	}
 	defer p.release()
-	l := newLink(p, conn, ends)
-	m.establishLink(l, ours, theirs, reader)
+	p.proveAddress(theirs.From.StoreID)
+	m.establishLink(newLink(p, conn, ends), ours, theirs, reader)
 }
 
 // refuseHold closes a connection whose peer this node cannot hold because of err.
@@ -165,10 +168,6 @@ func (p *peer) greet(conn transport.Conn) {
 		l.end(transport.CodeRefused, "", nil)
 		return
 	}
-	if l.isProbe() {
-		p.endProbe(l, theirs.From.StoreID)
-		return
-	}
 	m.establishLink(l, ours, theirs, reader)
 }
 
@@ -177,14 +176,10 @@ func (p *peer) greet(conn transport.Conn) {
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.leaving || p.greeting != nil || p.cur != nil && !p.mayReplace() {
+	if p.leaving || p.greeting != nil || p.cur != nil && !p.cur.silent || p.awaitsProof() {
 		return nil
 	}
-	ends := Ends{Dialer: p.mesh.self}
-	if p.cur == nil || p.cur.silent { // otherwise it is a probe
-		ends.ID, ends.Lost = rand.Uint64()|1, p.lastID
-	}
-	p.greeting = newLink(p, conn, ends)
+	p.greeting = newLink(p, conn, Ends{p.mesh.self, rand.Uint64() | 1, p.lastID})
 	return p.greeting
 }
 
@@ -232,7 +227,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	if refusal := l.peer.adoptLink(l, their.Name); refusal != nil {
 		result := ResultDuplicate
 		switch refusal.Code {
-		case transport.CodeUnproved:
+		case transport.CodeUnproved, transport.CodeAddressHeld:
 			result = ResultRefused
 		case transport.CodeAddressTaken:
 			result = ResultClaimed

@@ -55,12 +55,12 @@ type peer struct {
 	flows   [transport.Kinds]flow // one for each kind except System
 	senders int                   // number of waiting callers of Send and OpenStream
 
-	wanted time.Time // when a datagram, Prepare or a claim last asked for a connection
-	// unproved is a link that the peer dialed, if another store claims the address since. The address
-	// is then dialed, because the store that answers there has a better claim.
-	unproved *link
-	contest  contest
-	found    found
+	wanted time.Time // when a datagram or Prepare last asked for a connection
+
+	contest contest
+	found   found
+	probing chan struct{} // closed when the probe in flight ends; nil if there is none
+	probed  time.Time     // when the last probe began
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -91,7 +91,7 @@ func (p *peer) isIdle() bool {
 	defer p.mu.Unlock()
 	p.dropStale()
 	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
-		p.unsettled == nil && !p.dialing && p.system.empty() &&
+		p.unsettled == nil && !p.dialing && p.probing == nil && p.system.empty() &&
 		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.isDelivered() })
 }
 
@@ -171,7 +171,7 @@ func (p *peer) needsDial() bool {
 	case p.leaving, p.addr.IsObserver(): // only observers dial
 		return false
 	case p.cur != nil:
-		return p.mayReplace()
+		return p.cur.silent
 	default:
 		p.dropStale()
 		return !p.system.empty() || p.senders > 0 || time.Since(p.wanted) < maxQueuedTime

@@ -84,7 +84,7 @@ func (n *node) Greet() message.Message {
 func (n *node) Greeted(message.Message)            {}
 func (n *node) Ask(member.Address, member.StoreID) {}
 
-func (n *node) StoreOf(member.Address) (none member.StoreID) { return none }
+func (n *node) StoreOf(a member.Address) member.StoreID { return keyOf(a).StoreID() }
 
 // keyOf returns the key of the store of a node.
 func keyOf(a member.Address) storekey.Key { return storekey.Key{byte(a.Port), byte(a.Port >> 8)} }

@@ -230,7 +230,9 @@ func TestFaultText(t *testing.T) {
 			"knows a later run of this store: two processes have copies of it"},
 		{remote(transport.CodeAddressTaken, ""),
 			"another process answers at the address that this node advertises"},
-		{remote(transport.CodeUnproved, ""), "knows another store at the address that this node " +
+		{remote(transport.CodeUnproved, ""), "does not reach this node at the address that this node " +
+			"advertises: correct the address, or open the port"},
+		{remote(transport.CodeAddressHeld, ""), "knows another store at the address that this node " +
 			"advertises: it waits until that one is silent and this node answers there"},
 		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},
 		{remote(transport.CodeBusy, "too many"),

@@ -75,9 +75,9 @@ type checker struct {
 	preferredAt int64 // when a leader last handed over to a more preferred member
 
 	founded     bool
-	neverJoined []bool // set for seeds that have not joined since the founding
-	restarted   []bool // set for seeds that started with a new store after they had voted
-	claimed     claimed
+	neverJoined []bool                  // set for seeds that have not joined since the founding
+	restarted   []bool                  // set for seeds that started with a new store after they had voted
+	claimants   map[member.StoreID]bool // their stores
 }
 
 func newChecker(size int, seeds []member.Address, processes int) *checker {
@@ -102,7 +102,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		kept:        map[keptKey]kept{},
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
-		claimed:     newClaimed(len(seeds)),
+		claimants:   map[member.StoreID]bool{},
 		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
 	}
 }
@@ -322,7 +322,7 @@ func (k *checker) checkVoid() {
 func (k *checker) blankSeeds() int {
 	n := 0
 	for i := range k.seeds {
-		if k.neverJoined[i] || k.restarted[i] || k.claimed.seeds[i] {
+		if k.neverJoined[i] || k.restarted[i] {
 			n++
 		}
 	}

@@ -4,7 +4,6 @@ package sim
 
 import (
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -22,10 +21,11 @@ const (
 )
 
 // drawClaims draws whether processes claim the addresses of members, and for how long the seat of a
-// lost member is kept.
+// lost member is kept. A process that claims the address of a cluster of one would itself be a
+// cluster of one.
 func drawClaims(r *rand.Rand, p *Plan) {
 	s := &p.Setup
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && s.Size > 1 {
 		p.Faults |= Claimants
 		for range 1 + r.IntN(2) {
 			s.Claimants = append(s.Claimants, r.IntN(s.Processes))
@@ -55,10 +55,10 @@ func (x *chaos) startClaimant(f Fault) bool {
 		return false
 	}
 	p, period, end := all[f.Args[0]], time.Duration(f.Args[1]), x.c.now+f.Lasts
-	if p.isStarted() || !x.c.mayClaim(p) {
+	if p.isStarted() {
 		return false
 	}
-	x.c.startClaim(p)
+	x.c.Start(p.index)
 	var again func()
 	again = func() {
 		if x.c.now >= end {
@@ -72,69 +72,22 @@ func (x *chaos) startClaimant(f Fault) bool {
 	return true
 }
 
-// mayClaim reports whether the process with the address of claimant p is a member. An address
-// without a member belongs to the process that greets from it first (protocol.md 8, claims).
-func (c *Cluster) mayClaim(p *process) bool { return c.hasVote(c.procs[p.home]) }
-
-// startClaim starts claimant p. If it has the address of a seed and may take part in a founding, it
-// counts as a seed that lost its store: so many may do so that they are no majority of the seeds.
-func (c *Cluster) startClaim(p *process) {
-	if p.cfg.JoinOnly = p.isSeed() && !c.check.mayBeBlank(p.cfg.Address); !p.cfg.JoinOnly {
-		c.check.noteClaimedSeed(p.cfg.Address)
-	}
-	c.Start(p.index)
-}
-
-// claimed is what the checker knows about claimants.
-type claimed struct {
-	stores map[member.StoreID]bool
-	seeds  []bool                  // set for seeds whose address a claimant has that may found
-	placed map[member.Address]bool // set for addresses at which a claimant was a member
-}
-
-func newClaimed(seeds int) claimed {
-	return claimed{
-		stores: map[member.StoreID]bool{},
-		seeds:  make([]bool, seeds),
-		placed: map[member.Address]bool{},
-	}
-}
-
-// mayBeBlank reports whether one more seed may have no store without being able to repeat a
-// founding.
-func (k *checker) mayBeBlank(seed member.Address) bool {
-	i := slices.Index(k.seeds, seed)
-	return k.claimed.seeds[i] || k.blankSeeds()+1 < member.Quorum(len(k.seeds))
-}
-
-// noteClaimedSeed records that a claimant may take part in a founding as a seed.
-func (k *checker) noteClaimedSeed(seed member.Address) {
-	if i := slices.Index(k.seeds, seed); i >= 0 {
-		k.claimed.seeds[i] = true
-	}
-}
-
 // noteClaimant records the store of a claimant.
 func (k *checker) noteClaimant(p *process) {
 	if p.claims {
-		k.claimed.stores[p.store.StoreID] = true
+		k.claimants[p.store.StoreID] = true
 	}
 }
 
-// checkClaimants checks that no claimant got the place of a member. The process that made state s
-// after state last is p.
-func (k *checker) checkClaimants(p *process, last, s member.State) {
-	if len(k.claimed.stores) == 0 {
+// checkClaimants checks that no claimant gets a place. The process that made state s is p.
+func (k *checker) checkClaimants(p *process, s member.State) {
+	if len(k.claimants) == 0 {
 		return
 	}
 	for _, m := range s.Roster {
-		if !k.claimed.stores[m.StoreID] {
-			continue
-		}
-		k.claimed.placed[m.Address] = true
-		if o, ok := last.Roster.Find(m.Address); ok && o.StoreID != m.StoreID {
-			k.noteBroken("claim", "%s gives the place of %v to a process that cannot be dialed: "+
-				"%s after %s", p.cfg.Name, m.Address, formatState(s), formatState(last))
+		if k.claimants[m.StoreID] {
+			k.noteBroken("claim", "%s gives the place of %v to a process that cannot be dialed: %s",
+				p.cfg.Name, m.Address, formatState(s))
 		}
 	}
 }
@@ -151,7 +104,7 @@ func (k *checker) checkReplaced(p *process, last member.State, o member.Member) 
 	}
 }
 
-// startClaims starts all claimants of addresses of members, and restarts them every second, and
+// startClaims starts all claimants, and restarts them every second, and
 // sends messages of impostors to all processes, until the function that it returns is called. None
 // of them may disturb a healthy cluster.
 func (j *judge) startClaims() (stop func()) {
@@ -167,13 +120,11 @@ func (j *judge) startClaims() (stop func()) {
 		turn()
 	}
 	for _, p := range c.claimants() {
-		if c.mayClaim(p) {
-			c.noteRun(Phase, "a claimant has the address of %s", p.cfg.Name)
-			repeat(time.Second, func() {
-				c.Crash(p.index)
-				c.startClaim(p)
-			})
-		}
+		c.noteRun(Phase, "a claimant has the address of %s", p.cfg.Name)
+		repeat(time.Second, func() {
+			c.Crash(p.index)
+			c.Start(p.index)
+		})
 	}
 	if j.x.plan.Faults&Impostors != 0 {
 		r, all := randomStream(c.setup.Seed, streamClaimFaults), c.setup.Processes

@@ -102,7 +102,6 @@ type Cluster struct {
 	steps     int
 	stopped   []Stopped
 	dialed    []int   // number + 1 of the process that receives a sender's messages to an address
-	adopted   []int   // connections to claimed addresses (claims.go), indexed as dialed; nil if none
 	asked     []int64 // times of questions to addresses that are claimed, indexed by from*processes+to
 	greets    []uint8 // results of greetings, indexed by from*processes+to
 	routes    *rand.Rand
@@ -180,9 +179,6 @@ func newCluster(s Setup, t *recording) *Cluster {
 		routes: randomStream(s.Seed, streamRoutes),
 		dialed: make([]int, total*total),
 		greets: make([]uint8, total*total),
-	}
-	if len(s.Claimants) > 0 {
-		c.adopted = make([]int, total*total)
 	}
 	seeds := make([]member.Address, len(s.Seeds))
 	for i, n := range s.Seeds {

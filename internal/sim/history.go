@@ -98,7 +98,7 @@ func (k *checker) checkShape(p *process, s member.State) {
 // checkSuccessor checks the transition from one state of a leader to a later state. A step may make
 // several revisions but saves only the last.
 func (k *checker) checkSuccessor(p *process, last, s member.State) {
-	k.checkClaimants(p, last, s)
+	k.checkClaimants(p, s)
 	jump := s.Revision - last.Revision
 	changed := 0
 	for _, o := range last.Roster {

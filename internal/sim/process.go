@@ -170,7 +170,6 @@ func (c *Cluster) Crash(i int) {
 
 func (c *Cluster) endRun(p *process) {
 	c.wakeClock(p)
-	c.forgetConnections(p.index)
 	p.machine, p.wake, p.paused, p.inbox, p.pendingWrite = nil, never, false, nil, write{}
 	p.openRequests, p.saving, p.renewed = nil, nil, false
 	c.check.noteEnd(c.now, p)

@@ -8,9 +8,6 @@ import "github.com/athena-go/athena/member"
 func (c *Cluster) routeTo(from *process, to member.Address) int {
 	for i, p := range c.procs[:c.setup.Processes] {
 		if p.cfg.Address.Port == to.Port && p.cfg.Address == to {
-			if c.adopted != nil {
-				return c.routeClaimed(from, i)
-			}
 			return c.routeTwin(from, i, true)
 		}
 	}

@@ -158,14 +158,13 @@ func (c *Cluster) noteStopped(p *process, err error) {
 
 // hasTwin reports whether another process has run at this address, or whether an earlier run of p
 // had a higher incarnation. Late messages may then seem to come from a later run of p. A claimant
-// that never was a member does not count.
+// does not count.
 func (c *Cluster) hasTwin(p *process) bool {
 	if p.clockSetBack {
 		return true
 	}
 	for _, o := range c.procs {
-		if o != p && o.home == p.home && o.runs > 0 &&
-			(!o.claims || c.check.claimed.placed[p.cfg.Address]) {
+		if o != p && o.home == p.home && o.runs > 0 && !o.claims {
 			return true
 		}
 	}

@@ -62,7 +62,7 @@ func (n *benchNode) Ask(member.Address, member.StoreID) {}
 func (n *benchNode) Greeted(message.Message)            {}
 func (n *benchNode) Lost(member.Identity)               {}
 
-func (n *benchNode) StoreOf(member.Address) (none member.StoreID) { return none }
+func (n *benchNode) StoreOf(peer member.Address) member.StoreID { return storeOf(peer).StoreID() }
 
 func (n *benchNode) System(_ member.Identity, frame []byte) error {
 	n.frames[transport.System] <- frame

@@ -4,6 +4,7 @@ package transporttest
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,15 +23,10 @@ func claimant(as member.Address) settings {
 	return s
 }
 
-// knowing returns the settings of the node at an address whose state lists a member.
-func knowing(at, known member.Address) settings {
+// knowing returns the settings of the node at an address whose state lists only the given members.
+func knowing(at member.Address, members ...member.Address) settings {
 	s := defaults(at)
-	s.stores = func(peer member.Address) (store member.StoreID) {
-		if peer == known {
-			store = storeOf(known).StoreID()
-		}
-		return store
-	}
+	s.listed = func(peer member.Address) bool { return slices.Contains(members, peer) }
 	return s
 }
 
@@ -135,12 +131,7 @@ func testClaimOfAbsent(t *testing.T, w World) {
 	if p := a.peer(addr(2)); p.Connected {
 		t.Errorf("connected to %v, want no connection while the member is down", p.Identity)
 	}
-	for _, err := range typo.reported(mesh.ReportRefusedByPeer) {
-		closed, ok := errors.AsType[*transport.CloseError](err)
-		if !ok || closed.Code != transport.CodeUnproved {
-			t.Errorf("the claimant was refused with %v, want %v", err, transport.CodeUnproved)
-		}
-	}
+	checkUnproved(t, typo)
 	b := join(t, w, addr(2))
 	b.Notify(addr(1), []byte("back"))
 	eventually(t, 2*time.Second, "the member is connected", a.hasReceived(transport.System, 1))
@@ -148,23 +139,60 @@ func testClaimOfAbsent(t *testing.T, w World) {
 	checkKept(t, a, b)
 }
 
-// testClaimWithoutMember lets a process greet first from an address that belongs to no member. A
-// process that listens at the address takes it over.
+// checkUnproved checks that a claimant was refused because its address was dialed in vain.
+func checkUnproved(t *testing.T, typo *node) {
+	t.Helper()
+	errs := typo.reported(mesh.ReportUnreachable)
+	if len(errs) == 0 {
+		t.Error("the claimant was not refused")
+	}
+	for _, err := range errs {
+		closed, ok := errors.AsType[*transport.CloseError](err)
+		if !ok || closed.Code != transport.CodeUnproved {
+			t.Errorf("the claimant was refused with %v, want %v", err, transport.CodeUnproved)
+		}
+	}
+}
+
+// testClaimWithoutMember lets a process greet first from an address that no state lists. Only a
+// process that listens at the address is connected.
 func testClaimWithoutMember(t *testing.T, w World) {
-	a := join(t, w, addr(1))
+	a := joinAs(t, w, addr(1), knowing(addr(1)))
 	typo := joinAs(t, w, addr(9), claimant(addr(2)))
-	typo.Notify(addr(1), []byte("first"))
-	eventually(t, time.Second, "the first one is connected", a.hasReceived(transport.System, 1))
-	b := join(t, w, addr(2))
-	eventually(t, 3*time.Second, "the process at the address is connected", func() bool {
-		beat(b, a, 0, interval)
-		beat(typo, a, 0, interval)
-		return a.peer(addr(2)).Identity == b.greet.From
-	})
-	got := len(a.received(transport.System))
-	beat(typo, a, 0, 5*time.Second)
-	if more := len(a.received(transport.System)) - got; more > 0 {
-		t.Errorf("%d frames of the first process arrived afterwards, want none", more)
+	beat(typo, a, 0, 10*time.Second)
+	if p := a.peer(addr(2)); p.Connected {
+		t.Errorf("connected to %v, which listens elsewhere", p.Identity)
+	}
+	checkUnproved(t, typo)
+	b := joinAs(t, w, addr(2), knowing(addr(2)))
+	b.Notify(addr(1), []byte("x"))
+	eventually(t, 2*time.Second, "the process at the address is connected",
+		a.hasReceived(transport.System, 1))
+	beat(typo, a, 0, 2*time.Second)
+	checkKept(t, a, b)
+	if got := a.received(transport.System); len(got) != 1 {
+		t.Errorf("%d frames arrived, want none of the claimant", len(got)-1)
+	}
+}
+
+// testMeet lets two nodes that know nothing of each other connect, whichever dials first.
+func testMeet(t *testing.T, w World) {
+	for _, dialers := range [][]int{{0}, {1}, {0, 1}} {
+		nodes := []*node{joinAs(t, w, addr(1), knowing(addr(1))), joinAs(t, w, addr(2), knowing(addr(2)))}
+		for _, i := range dialers {
+			nodes[i].Notify(nodes[1-i].address(), []byte("x"))
+		}
+		for _, i := range dialers {
+			eventually(t, time.Second, "the frame has arrived",
+				nodes[1-i].hasReceived(transport.System, 1))
+		}
+		for i, n := range nodes {
+			if p := n.peer(nodes[1-i].address()); p.Identity != nodes[1-i].greet.From {
+				t.Errorf("dialed by %v: %v has %+v, want a connection to %v", dialers, n.address(), p,
+					nodes[1-i].greet.From)
+			}
+		}
+		closeAll(t, nodes...)
 	}
 }
 

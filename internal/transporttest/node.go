@@ -22,8 +22,8 @@ type settings struct {
 	greet  message.Message
 	custom int // transport.Config.CustomBytes
 	key    storekey.Key
-	stores func(peer member.Address) member.StoreID // if nil, no peer is a member
-	needs  func(peer member.Address) bool           // if nil, every peer is needed
+	listed func(peer member.Address) bool // whether the state lists it; if nil, it lists every peer
+	needs  func(peer member.Address) bool // if nil, every peer is needed
 }
 
 // storeOf returns the key of the store of the node at an address.
@@ -132,8 +132,8 @@ func (n *node) Greet() message.Message { return n.greet }
 func (n *node) Needs(peer member.Address) bool { return n.needs == nil || n.needs(peer) }
 
 func (n *node) StoreOf(peer member.Address) (store member.StoreID) {
-	if n.stores != nil {
-		store = n.stores(peer)
+	if n.listed == nil || n.listed(peer) {
+		store = storeOf(peer).StoreID()
 	}
 	return store
 }

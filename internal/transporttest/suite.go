@@ -4,6 +4,7 @@ package transporttest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ type World interface {
 
 // Run runs the suite, each test in its own world.
 func Run(t *testing.T, newWorld func(t testing.TB) World) {
-	for _, test := range suite() {
+	for _, test := range slices.Concat(suite(), claimTests()) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
@@ -72,12 +73,6 @@ func suite() []suiteTest {
 		{"GreetMapsTheAddress", testGreetMaps},
 		{"MismatchIsRefusedOnBothSides", testMismatches},
 		{"OwnAddressIsRefused", testSelf},
-		{"StoresAreProved", testProof},
-		{"ClaimOfAMemberIsRefused", testClaim},
-		{"ClaimOfAnAbsentMemberIsRefused", testClaimOfAbsent},
-		{"ProcessAtTheAddressIsBelieved", testClaimWithoutMember},
-		{"AnotherStoreReturns", testLostStore},
-		{"GreetingAloneTakesNoRoom", testGreetAlone},
 		{"OtherSeedsAreAWarning", testSeedsDiffer},
 		{"CloseFreesTheAddress", testCloseFreesAddress},
 		{"FramesArriveInOrder", testOrder},
@@ -125,5 +120,17 @@ func suite() []suiteTest {
 		{"ObserversAreNoMembers", testObserversAreNoMembers},
 		{"ObserversAboveTheLimit", testObserversFull},
 		{"StuckObserverIsDisconnected", testStuckObserver},
+	}
+}
+
+func claimTests() []suiteTest {
+	return []suiteTest{
+		{"StoresAreProved", testProof},
+		{"ClaimOfAMemberIsRefused", testClaim},
+		{"ClaimOfAnAbsentMemberIsRefused", testClaimOfAbsent},
+		{"ProcessAtTheAddressIsBelieved", testClaimWithoutMember},
+		{"StrangersMeet", testMeet},
+		{"AnotherStoreReturns", testLostStore},
+		{"GreetingAloneTakesNoRoom", testGreetAlone},
 	}
 }

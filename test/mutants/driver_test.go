@@ -294,4 +294,13 @@ var driver = []Mutant{
 			New:  "if int64(as.end) > 0 {",
 		}},
 	},
+	{
+		Name: "claimant-is-believed",
+		Rule: "an address belongs to the store of its member, or to the one that answers there",
+		Edits: []Edit{{
+			File: "internal/mesh/claim.go",
+			Old:  "	case !next.proved:\n\t\treturn false\n",
+			New:  "",
+		}},
+	},
 }

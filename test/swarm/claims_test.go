@@ -32,7 +32,8 @@ type claims struct {
 const claimPause = time.Second
 
 // drawClaims adds claimants to one plan of four, in a third of the cases of a member that loses its
-// store. wipes is how many more stores may be lost.
+// store. In a third of these plans claimants also start before the members. wipes is how many more
+// stores may be lost.
 func (p *plan) drawClaims(r *rand.Rand, wipes int) {
 	if p.Size == 1 || r.IntN(4) > 0 {
 		return
@@ -53,6 +54,29 @@ func (p *plan) drawClaims(r *rand.Rand, wipes int) {
 		}
 		p.Faults = append(p.Faults, f)
 	}
+	if r.IntN(3) == 0 {
+		p.First = r.Perm(p.Size)[:1+r.IntN(athenatest.Spares)]
+		for range p.Size {
+			p.Starts = append(p.Starts, drawTime(r, 0, 3*time.Second))
+		}
+	}
+}
+
+// startMembers starts the members, and before that the claimants that come first. These are stopped
+// when the members have formed the cluster.
+func (w *world) startMembers() {
+	for host, victim := range w.plan.First {
+		w.startClaim(host, victim)
+	}
+	for node, pause := range w.plan.Starts {
+		w.Advance(pause)
+		w.Cluster.Start(node)
+	}
+	if len(w.plan.Starts) == 0 {
+		w.Start()
+	}
+	w.endClaims()
+	w.WaitSettled()
 }
 
 // startClaim starts a claimant at a host beside those of the members.

@@ -25,9 +25,13 @@ type plan struct {
 	Jitter time.Duration `json:",omitempty"`
 	Save   time.Duration // duration of each sync of a file
 	// Drift is how much faster each clock runs than time passes. Without it, nodes are paused.
-	Drift  []float64 `json:",omitempty"`
-	Lasts  time.Duration
-	Faults []fault // in the order of At
+	Drift []float64 `json:",omitempty"`
+	Lasts time.Duration
+	// First lists the members whose addresses are claimed before the members start. These then start
+	// one after the other, with the pauses of Starts.
+	First  []int           `json:",omitempty"`
+	Starts []time.Duration `json:",omitempty"`
+	Faults []fault         // in the order of At
 	Apps   []app
 }
 

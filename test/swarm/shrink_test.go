@@ -45,6 +45,7 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 		})
 		for _, plainer := range []func(p *plan){
 			func(p *plan) { p.TLS = false }, func(p *plan) { p.Drift = nil },
+			func(p *plan) { p.First, p.Starts = nil, nil },
 			func(p *plan) { p.Save = 0 }, func(p *plan) { p.Lasts /= 2 }, dropNode,
 		} {
 			s.tryChange(plainer)
@@ -82,6 +83,8 @@ func dropNode(p *plan) {
 	p.Size--
 	gone := func(node int) bool { return node >= p.Size }
 	p.Apps = slices.DeleteFunc(slices.Clone(p.Apps), func(a app) bool { return gone(a.Node) })
+	p.First = slices.DeleteFunc(slices.Clone(p.First), gone)
+	p.Starts = p.Starts[:min(len(p.Starts), p.Size)]
 	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f fault) bool {
 		return gone(f.Node) || gone(f.Other) || slices.ContainsFunc(f.Group, gone)
 	})

@@ -101,8 +101,7 @@ func playPlan(t *testing.T, p plan) *world {
 		w.Cluster = athenatest.New(t, athenatest.Options{
 			Size: p.Size, Delay: p.Delay, TLS: p.TLS, Config: w.configureNode, Main: w.superviseNode,
 		})
-		w.Start()
-		w.WaitSettled()
+		w.startMembers()
 		w.playFaults()
 		w.healWorld()
 		w.probeWorld()

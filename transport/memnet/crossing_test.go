@@ -213,7 +213,7 @@ func (n *node) Greeted(message.Message)            {}
 func (n *node) Needs(member.Address) bool          { return true }
 func (n *node) Ask(member.Address, member.StoreID) {}
 
-func (n *node) StoreOf(member.Address) (none member.StoreID) { return none }
+func (n *node) StoreOf(member.Address) member.StoreID { return testKey.StoreID() }
 
 func (n *node) System(_ member.Identity, frame []byte) error {
 	n.take(transport.System, frame)

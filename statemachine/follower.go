@@ -21,7 +21,7 @@ type followerState struct {
 	quorateAt time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
 	heardAt   time.Time     // when the newest ack arrived
 	replaced  bool          // another store has sent a message from its address since heardAt
-	probedAt  time.Time     // when the newest probe after heardAt was sent; zero for none
+	probedAt  time.Time     // when the newest probe since the last ack was sent; zero for none
 	sentAt    time.Time     // when the newest keep-alive was sent
 	echo      message.Stamp // the greatest stamp of its acks
 	echoed    int64         // Clock of the greatest stamp that was echoed
@@ -164,10 +164,12 @@ func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {
-	case m.role != member.Following || !m.leader.Chosen || f.heardAt.IsZero():
+	case m.role != member.Following || !m.leader.Chosen:
 		return time.Time{}
 	case !f.probedAt.IsZero():
 		return f.probedAt.Add(m.timing.probeInterval())
+	case f.heardAt.IsZero(): // the leader may die before its first ack
+		return f.since.Add(m.timing.probeTimeout())
 	}
 	return f.heardAt.Add(m.timing.probeTimeout())
 }

@@ -20,6 +20,14 @@ func of() statemachine.Probe { return statemachine.Probe{Leader: run(1, 1), Vers
 // supporterOf returns a supporter that has restarted with TrustRefusal set to trusts.
 func supporterOf(t *testing.T, trusts bool) *bus {
 	t.Helper()
+	b := unansweredOf(t, trusts)
+	b.hand(event(1, chosen(3, 1), b.ack(2)))
+	return b
+}
+
+// unansweredOf is like supporterOf, but no ack has arrived since the restart.
+func unansweredOf(t *testing.T, trusts bool) *bus {
+	t.Helper()
 	b := supporter(t)
 	n := b.nodes[0]
 	n.conf = func(c *statemachine.Config) { c.TrustRefusal = trusts }
@@ -28,17 +36,21 @@ func supporterOf(t *testing.T, trusts bool) *bus {
 	n.durable = held
 	b.run(b.timings.LeaseTimeout)
 	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
-	b.hand(event(1, chosen(3, 1), b.ack(2)))
 	if v := b.view(0); v.Role != member.Following || v.Leader != addr(1) {
 		t.Fatalf("got no follower of n2\n%s", b)
 	}
 	return b
 }
 
-// A follower probes the leader's host once the leader's ack is a tenth of an interval late. It
-// repeats the probe every quarter of an interval until an ack arrives.
+// A follower probes the leader's host once the leader's ack, also the first one, is a tenth of an
+// interval late. It repeats the probe every quarter of an interval until an ack arrives.
 func TestProbesOfALateLeader(t *testing.T) {
-	b := supporterOf(t, false)
+	for _, b := range []*bus{unansweredOf(t, false), supporterOf(t, false)} {
+		testProbesOfALateLeader(t, b)
+	}
+}
+
+func testProbesOfALateLeader(t *testing.T, b *bus) {
 	begin, interval := b.now, b.timings.HeartbeatInterval
 	quarter := interval / 4
 	late := func() (at []time.Duration) {

@@ -153,11 +153,12 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 					_ = n.Transfer(w.within(time.Second), member.Address{})
 				}
 			}
-			ended = n.Err()
-		} else {
-			ended = err
 		}
-		time.Sleep(5 * time.Second) // long enough for delayed messages to arrive
+		// Long enough for delayed messages to arrive, and for a Save that still runs to fail.
+		time.Sleep(5 * time.Second)
+		if ended = err; err == nil {
+			ended = n.Err()
+		}
 		w.close()
 	})
 	return seen, ended

@@ -5,6 +5,7 @@ package test
 import (
 	"go/ast"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -127,6 +128,9 @@ func TestSecurityRules(t *testing.T) {
 	}
 }
 
+// suites are the functions that list the tests of transporttest.
+var suites = []string{"suite", "claimTests"}
+
 // testsOf lists the tests and fuzz targets of the module. It includes the cases of the suite that
 // every transport passes, as TestNetwork/NAME.
 func testsOf(tree *sourceTree) map[string]bool {
@@ -141,7 +145,7 @@ func testsOf(tree *sourceTree) map[string]bool {
 				if f.isTest() {
 					all[fn.Name.Name] = true
 				}
-				if p.path != "internal/transporttest" || fn.Name.Name != "suite" {
+				if p.path != "internal/transporttest" || !slices.Contains(suites, fn.Name.Name) {
 					continue
 				}
 				ast.Inspect(fn, func(n ast.Node) bool {

@@ -76,7 +76,7 @@ type checker struct {
 
 	founded     bool
 	neverJoined []bool                  // set for seeds that have not joined since the founding
-	restarted   []bool                  // set for seeds that started with a new store after they had voted
+	restarted   []bool                  // set for seeds that had voted and started with a new store
 	claimants   map[member.StoreID]bool // their stores
 }
 

@@ -54,13 +54,10 @@ type bulk struct {
 
 var _ BulkStream = (*bulk)(nil)
 
+// newBulk returns a stream that counts as one of the link already.
 func newBulk(l *link, raw transport.RawStream) *bulk {
 	b := &bulk{link: l, raw: raw, turn: make(chan struct{}, 1)}
 	b.closed.ch = make(chan struct{})
-	p := l.peer
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l.streams++
 	return b
 }
 
@@ -151,6 +148,9 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 			return nil, p.openFailure(ctx)
 		}
 		raw, err := l.conn.OpenStream()
+		if err != nil {
+			l.removeStream()
+		}
 		if errors.Is(err, transport.ErrTooManyStreams) {
 			return nil, fmt.Errorf("%w: %s", err, p.addr)
 		}
@@ -173,13 +173,18 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 	}
 }
 
-// nextLink waits for a connection other than the failed one. It returns nil if ctx ends first.
+// nextLink waits for a connection other than the failed one, and counts a stream on it, so that the
+// connection is not left before the stream is opened. It returns nil if ctx ends first.
 func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
 	p.addSenders(transport.System, 1)
 	defer p.addSenders(transport.System, -1)
 	for {
 		p.mu.Lock()
 		l, leaving := p.cur, p.leaving
+		usable := !leaving && l != nil && l != failed
+		if usable {
+			l.streams++
+		}
 		if p.changed == nil {
 			p.changed = make(chan struct{})
 		}
@@ -188,7 +193,7 @@ func (p *peer) nextLink(ctx context.Context, failed *link) (*link, error) {
 		switch {
 		case leaving:
 			return nil, ErrClosed
-		case l != nil && l != failed:
+		case usable:
 			return l, nil
 		}
 		select {
@@ -226,6 +231,7 @@ func (l *link) acceptStreams() {
 // MaxStreams until the handler returns. This bounds the number of goroutines that run serveStream.
 func (l *link) serveStream(raw transport.RawStream) {
 	defer raw.Release()
+	l.addStream()
 	b := newBulk(l, raw)
 	defer b.Close()
 	if m := l.peer.mesh; l.peer.addr.IsObserver() {
@@ -282,6 +288,13 @@ func readHeadPart(r io.Reader, b []byte) error {
 		return fmt.Errorf("%w: head of a bulk stream is cut off", errGarbage)
 	}
 	return err
+}
+
+// addStream counts a stream of the link.
+func (l *link) addStream() {
+	l.peer.mu.Lock()
+	defer l.peer.mu.Unlock()
+	l.streams++
 }
 
 // removeStream counts a stream of the link as closed.

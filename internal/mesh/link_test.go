@@ -126,3 +126,34 @@ func TestAnswerBeforeTheWriteReturns(t *testing.T) {
 		}
 	})
 }
+
+// openingConn is a connection that calls open when a stream is opened.
+type openingConn struct {
+	idleConn
+	open func()
+}
+
+func (c openingConn) OpenStream() (transport.RawStream, error) {
+	c.open()
+	return nil, transport.ErrTooManyStreams
+}
+
+// TestStreamIsCountedBeforeItIsOpened checks that a connection that is left while a stream is being
+// opened on it waits for the stream.
+func TestStreamIsCountedBeforeItIsOpened(t *testing.T) {
+	p, l := undialedPeer(t, &losses{}), (*link)(nil)
+	opened := 0
+	l = newLink(p, openingConn{open: func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		opened = l.streams
+	}}, Ends{})
+	p.cur = l
+	if _, err := p.openStream(t.Context(), nil); !errors.Is(err, transport.ErrTooManyStreams) {
+		t.Errorf("got %v, want %v", err, transport.ErrTooManyStreams)
+	}
+	if opened != 1 || l.streams != 0 {
+		t.Errorf("the link counts %d streams while one is opened and %d afterwards, want 1 and 0",
+			opened, l.streams)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -207,15 +208,20 @@ func (r raw) greetAs(s settings, to member.Address, id uint64) error {
 
 // closed reads until the peer closes the connection, and returns the peer's code.
 func (r raw) closed() (transport.Code, error) {
-	for b := make([]byte, 4096); ; {
-		_, err := r.Stream(transport.System).Read(b)
-		if closed, ok := errors.AsType[*transport.CloseError](err); ok && closed.Remote {
-			return closed.Code, nil
-		}
-		if err != nil {
-			return 0, err
+	b := make([]byte, 4096)
+	var err error
+	for err == nil {
+		_, err = r.Stream(transport.System).Read(b)
+	}
+	if errors.Is(err, io.EOF) { // the stream ended before the connection
+		for err = nil; err == nil; {
+			_, err = r.ReceiveDatagram()
 		}
 	}
+	if closed, ok := errors.AsType[*transport.CloseError](err); ok && closed.Remote {
+		return closed.Code, nil
+	}
+	return 0, err
 }
 
 func frame(b []byte) []byte {

@@ -144,9 +144,11 @@ func (c *Candidate) Close(ctx context.Context) error {
 	c.mu.Lock()
 	first := !c.closed
 	c.closed = true
+	if first {
+		c.end(ErrClosed) // while mu is held, so that no call begins after running.Wait
+	}
 	c.mu.Unlock()
 	if first {
-		c.end(ErrClosed)
 		go func() {
 			c.running.Wait()
 			c.idle <- struct{}{}

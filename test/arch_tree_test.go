@@ -19,6 +19,7 @@ import (
 // A sourceTree is the source of the module.
 type sourceTree struct {
 	module   string // the module path, from go.mod
+	mod      string // the text of go.mod
 	fset     *token.FileSet
 	packages []*sourcePackage // sorted by path
 	texts    []*sourceFile    // all text files, Go or not
@@ -51,7 +52,7 @@ func loadTree(fsys fs.FS) (*sourceTree, error) {
 	if match == nil {
 		return nil, errors.New("go.mod names no module")
 	}
-	tree := &sourceTree{module: string(match[1]), fset: token.NewFileSet()}
+	tree := &sourceTree{module: string(match[1]), mod: string(mod), fset: token.NewFileSet()}
 	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -166,8 +166,8 @@ func readBudgets(t *testing.T) map[string]int {
 	return limits
 }
 
-// TestBudgetsChangeAlone checks that a commit that changes a limit changes nothing else, so that its
-// message is about the limit.
+// TestBudgetsChangeAlone checks that a commit that changes a limit changes nothing else, so that
+// its message is about the limit.
 func TestBudgetsChangeAlone(t *testing.T) {
 	if out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output(); err != nil ||
 		strings.TrimSpace(string(out)) != "false" {
@@ -183,8 +183,8 @@ func TestBudgetsChangeAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Fields(string(files)); len(got) != 1 {
-			t.Errorf("commit %.10s changes limits together with %d other files: change them in a "+
-				"commit of their own, whose message says what users get", commit, len(got)-1)
+			t.Errorf("commit %.10s changes limits and %d other files: a limit needs a separate commit, "+
+				"whose message describes the benefit to users", commit, len(got)-1)
 		}
 	}
 }

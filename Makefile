@@ -59,12 +59,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release image test check vet fmt cross race sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
+.PHONY: help demo build release image test check vet fmt cross race flakes sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; RUNS LOAD ONLY for flakes; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -107,6 +107,9 @@ cross: ## check that all packages and tests compile for other platforms
 race: ## run the tests under the race detector
 	@if command -v "$$($(GO) env CC)" >/dev/null; then GO="$(GO)" scripts/race.sh; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
+
+flakes: ## run each test package RUNS times (20) beside LOAD busy processes (4), and list what failed: ONLY
+	@GO="$(GO)" RUNS="$(RUNS)" LOAD="$(LOAD)" ONLY="$(ONLY)" TIMEOUT="$(TIMEOUT)" scripts/flakes.sh
 
 sim: build ## run the simulator: SEED=7 RUNS=100 SIZE=5 FOR=10m, or REPLAY=file; HISTORY=1
 	$(BIN)/athena sim $(SIM_FLAGS)

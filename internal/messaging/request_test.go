@@ -91,7 +91,7 @@ func TestLostRequestIsCanceled(t *testing.T) {
 		asked := make(chan error, 1)
 		go func() { asked <- nodes[0].Request(t.Context(), address(1), sum{}, &total{}, Options{}) }()
 		synctest.Wait()
-		nodes[0].Lost(nodes[0].members[1].Identity)
+		nodes[0].Lost(nodes[0].Members()[1].Identity)
 		if err := <-asked; !errors.Is(err, ErrUnknownOutcome) {
 			t.Errorf("Request: got %v, want ErrUnknownOutcome", err)
 		}
@@ -227,7 +227,7 @@ func TestSendsAreBounded(t *testing.T) {
 // TestSendsFollowTheView checks that a member is looked up again in each view.
 func TestSendsFollowTheView(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
-		n, all := nodes[0], nodes[0].members
+		n, all := nodes[0], nodes[0].Members()
 		left := slices.Clone(all)
 		left[1].Status = member.Leaving
 		for i, view := range []struct {
@@ -237,7 +237,7 @@ func TestSendsFollowTheView(t *testing.T) {
 			{all, nil}, {all.Without(address(1)), ErrNotActive}, {left, ErrNotActive},
 			{nil, ErrNotActive}, {all, nil},
 		} {
-			n.members = view.members
+			n.show(view.members)
 			if err := n.Send(t.Context(), address(1), note{}, Options{}); !errors.Is(err, view.want) {
 				t.Errorf("view %d: got %v, want %v", i, err, view.want)
 			}
@@ -251,12 +251,13 @@ func TestContactsAreKept(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		before := n.contactOf(address(1))
-		n.members = slices.Clone(n.members)
+		n.show(slices.Clone(n.Members()))
 		if got := n.contactOf(address(1)); got != before {
 			t.Error("an equal roster replaced the contact")
 		}
-		n.members = slices.Clone(n.members)
-		n.members[1].Incarnation++
+		next := slices.Clone(n.Members())
+		next[1].Incarnation++
+		n.show(next)
 		if got := n.contactOf(address(1)); got == before || got.Incarnation != before.Incarnation+1 {
 			t.Errorf("a later run has the contact of run %d", got.Incarnation)
 		}

@@ -26,31 +26,42 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var errBoom = errors.New("boom")
 
-// node is a Messenger with a view that never changes: all members of the world are active,
-// and node 0 leads.
+// node is a Messenger with a view in which all members of the world are active, and node 0 leads.
 type node struct {
 	*Messenger
 	addr    member.Address
 	cluster member.ClusterID
-	members member.Roster
 	led     chan struct{} // never closed: the leadership never ends in these tests
 	quit    chan struct{}
 	cause   error
 
 	mu      sync.Mutex
+	members member.Roster
 	dropped map[string]int
 }
 
 func (n *node) Member(addr member.Address) *member.Member {
-	for i := range n.members {
-		if n.members[i].Address == addr {
-			return &n.members[i]
+	members := n.Members()
+	for i := range members {
+		if members[i].Address == addr {
+			return &members[i]
 		}
 	}
 	return nil
 }
 
-func (n *node) Members() member.Roster { return n.members }
+func (n *node) Members() member.Roster {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.members
+}
+
+// show changes the view of the node.
+func (n *node) show(members member.Roster) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.members = members
+}
 
 func (n *node) Leader() Leader {
 	return Leader{Address: address(0), Authority: n.addr == address(0)}
@@ -58,7 +69,7 @@ func (n *node) Leader() Leader {
 
 func (n *node) Follow() (Report, <-chan struct{}) {
 	return Report{
-		ClusterID: n.cluster, Leader: address(0), Authority: true, Members: n.members,
+		ClusterID: n.cluster, Leader: address(0), Authority: true, Members: n.Members(),
 	}, n.led
 }
 

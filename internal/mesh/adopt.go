@@ -30,7 +30,7 @@ type adoption struct {
 // has then written nothing on the link, if the peer dialed it. name is the name in the greeting.
 func (p *peer) adoptLink(next *link, name string) *transport.CloseError {
 	a := p.decideLink(next, p.mesh.handler.StoreOf(p.addr), name)
-	if a.claim != nil && a.claim.Answers {
+	if a.claim != nil && (a.claim.Answers || !a.claim.Connected) {
 		p.mesh.reports.reportStranger(Report{ReportClaimed, p.addr, a.claim})
 	}
 	if a.refusal != nil && a.refusal.Code == transport.CodeEarlierRun {

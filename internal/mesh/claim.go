@@ -31,8 +31,13 @@ type ClaimError struct {
 	Answers bool
 }
 
-// Error names both stores and what to do.
+// Error names the stores and what to do.
 func (e *ClaimError) Error() string {
+	if !e.Connected {
+		return fmt.Sprintf("transport: %s (store %x) claims the address %s, but does not answer there: "+
+			"correct the address that it advertises, or open its port",
+			safetext.QuotePeerText(e.Name), e.Store[:3], e.Address)
+	}
 	return fmt.Sprintf("transport: %s (store %x) claims the address %s of another process "+
 		"(store %x), which answers: correct the address that it advertises",
 		safetext.QuotePeerText(e.Name), e.Store[:3], e.Address, e.Holder[:3])
@@ -157,7 +162,7 @@ func (p *peer) refuseClaim(
 			have, next.who.StoreID, time.Now(), p.mesh.silence/contestWindows)
 		// Without a member at the address, the holder may be the process of an earlier store.
 		refused.Answers = refused.Answers && !owner.IsZero()
-		if !next.proved && time.Since(p.found.at) >= maxQueuedTime {
+		if !next.proved && time.Since(p.proof.probed) >= maxQueuedTime {
 			p.startProbe()
 		}
 	}

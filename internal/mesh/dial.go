@@ -99,8 +99,8 @@ func (p *peer) firstWait() time.Duration {
 }
 
 // nextAttempt decides whether to make another attempt now. It makes no attempt while a greeting is
-// pending, or while a connection of the peer waits for a proof. more is false if no connection is
-// needed or ctx is done.
+// pending, or if one that the peer dialed probably waits for proof. more is false if no connection
+// is needed or ctx is done.
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 		p.wakeOrDial(transport.System)
 		return 0, false, false
 	}
-	if p.greeting == nil && !p.awaitsProof() {
+	if p.greeting == nil && !p.yieldsToProof() {
 		attempt = true
 		p.mesh.stats.dials.Add(1)
 		if p.failures > 0 {

@@ -57,8 +57,9 @@ func checkProof(conn transport.Conn, theirs message.Message) error {
 		theirs.From.StoreID, their.StoreKey, their.Proof, conn.Binding(), their.Active)
 }
 
-// answerGreet exchanges greetings on a connection that a peer dialed.
-func (m *Mesh) answerGreet(conn transport.Conn) {
+// answerGreet exchanges greetings on a connection that a peer dialed. It calls pass when the
+// greeting has arrived and no longer counts as pending.
+func (m *Mesh) answerGreet(conn transport.Conn, pass func()) {
 	defer m.limitGreet(conn)()
 	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
 	raw, err := reader.next()
@@ -113,6 +114,7 @@ func (m *Mesh) answerGreet(conn transport.Conn) {
 		return
 	}
 	defer p.release()
+	pass() // the greetings that wait for proof have their own limit
 	p.proveAddress(theirs.From.StoreID)
 	m.establishLink(newLink(p, conn, ends), ours, theirs, reader)
 }
@@ -176,7 +178,7 @@ func (p *peer) greet(conn transport.Conn) {
 func (p *peer) claimGreeting(conn transport.Conn) *link {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.leaving || p.greeting != nil || p.cur != nil && !p.cur.silent || p.awaitsProof() {
+	if p.leaving || p.greeting != nil || p.cur != nil && !p.cur.silent || p.yieldsToProof() {
 		return nil
 	}
 	p.greeting = newLink(p, conn, Ends{p.mesh.self, rand.Uint64() | 1, p.lastID})

@@ -157,3 +157,33 @@ func TestStreamIsCountedBeforeItIsOpened(t *testing.T) {
 			opened, l.streams)
 	}
 }
+
+// listing is a handler whose state lists one store for every address.
+type listing struct {
+	losses
+	store member.StoreID
+}
+
+func (h *listing) StoreOf(member.Address) member.StoreID { return h.store }
+
+// TestGreetingsStopNoDials checks that greetings which wait for proof delay the dials of an address
+// once, and never those of a member.
+func TestGreetingsStopNoDials(t *testing.T) {
+	for _, h := range []*listing{{}, {store: member.StoreID{1}}} {
+		p := undialedPeer(t, h)
+		p.proof.waiting = maxWaiting
+		for round := range 2 {
+			p.mu.Lock()
+			p.dialing, p.leaving, p.wanted = false, false, time.Now()
+			p.dialIfNeeded()
+			first, next := p.yieldsToProof(), p.yieldsToProof()
+			p.leaving = true // ends the dialing
+			p.mu.Unlock()
+			if first != h.store.IsZero() || next {
+				t.Errorf("round %d, listed %t: the dials wait %t and %t, want only the first, if not listed",
+					round, !h.store.IsZero(), first, next)
+			}
+			p.mesh.work.Wait()
+		}
+	}
+}

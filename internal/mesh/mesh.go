@@ -297,8 +297,9 @@ func (m *Mesh) acceptConns() {
 		select {
 		case m.greets <- struct{}{}:
 			m.work.Go(func() {
-				m.answerGreet(conn)
-				<-m.greets
+				answered := sync.OnceFunc(func() { <-m.greets })
+				defer answered()
+				m.answerGreet(conn, answered)
 			})
 		default:
 			conn.Close(transport.CodeBusy, "too many pending greets")

@@ -58,9 +58,7 @@ type peer struct {
 	wanted time.Time // when a datagram or Prepare last asked for a connection
 
 	contest contest
-	found   found
-	probing chan struct{} // closed when the probe in flight ends; nil if there is none
-	probed  time.Time     // when the last probe began
+	proof   proof
 
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
@@ -91,7 +89,7 @@ func (p *peer) isIdle() bool {
 	defer p.mu.Unlock()
 	p.dropStale()
 	return p.holders.Load() == 0 && p.cur == nil && p.greeting == nil && len(p.draining) == 0 &&
-		p.unsettled == nil && !p.dialing && p.probing == nil && p.system.empty() &&
+		p.unsettled == nil && !p.dialing && p.proof.probing == 0 && p.system.empty() &&
 		!slices.ContainsFunc(p.ended, func(l *link) bool { return !l.isDelivered() })
 }
 
@@ -158,7 +156,7 @@ func (p *peer) dialIfNeeded() {
 	if p.dialing || !p.needsDial() {
 		return
 	}
-	p.dialing = true
+	p.dialing, p.proof.yielded = true, false
 	p.mesh.dialing.Add(1)
 	ctx, cancel := context.WithCancel(p.mesh.ctx)
 	p.cancelDial = cancel

@@ -10,25 +10,49 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// proveTimeout bounds a probe. It is shorter than greetTimeout, so that a process that waits for
-// the probe of its address receives the result.
-const proveTimeout = 2 * time.Second
+const (
+	// proveTimeout bounds how long a greeting waits for proof. It is shorter than greetTimeout, so
+	// that the process that greets receives the result.
+	proveTimeout = 2 * time.Second
+	// probePause is the shortest time between the starts of two probes of an address, and maxProbing
+	// bounds the probes in flight. A process that has just started does not know the earlier probes,
+	// but answers a new one.
+	probePause = 200 * time.Millisecond
+	maxProbing = 5
+	// maxWaiting bounds the greetings that wait for the proof of one address.
+	maxWaiting = 2
+)
 
-// found is the store that answered a probe of an address.
-type found struct {
-	store member.StoreID
-	at    time.Time
+// A probe is a connection that a node dials only to learn which store answers at an address. Its
+// Ends.ID is 0. Both ends greet, and neither adopts it.
+
+// proof is what a node knows about the store that answers at the address of a peer.
+type proof struct {
+	store   member.StoreID // that answered last; zero if none has
+	at      time.Time      // when it answered
+	probing int            // number of probes in flight
+	probed  time.Time      // when the last probe began
+	waiting int            // number of greetings that wait
+	changed chan struct{}  // closed when a probe ends; nil if no greeting waits
+	yielded bool           // whether a dial has waited for a proof since the peer was last dialed
 }
 
 // isProved reports whether a store has just answered at the address. p.mu must be held.
 func (p *peer) isProved(store member.StoreID) bool {
-	return p.found.store == store && time.Since(p.found.at) < maxQueuedTime
+	return p.proof.store == store && time.Since(p.proof.at) < maxQueuedTime
 }
 
-// awaitsProof reports whether a connection of the peer probably waits for the result of a probe, so
-// that no other is needed. p.mu must be held.
-func (p *peer) awaitsProof() bool {
-	return p.probing != nil && p.cur == nil && time.Since(p.probed) < minAttempt
+// yieldsToProof reports whether no connection needs to be dialed now, because one that the peer
+// dialed probably waits for proof. That happens once while the peer is dialed, and never if the
+// state lists the peer: greetings of other processes cannot keep this node from dialing. p.mu must
+// be held.
+func (p *peer) yieldsToProof() bool {
+	if p.proof.waiting == 0 || p.proof.yielded || p.cur != nil ||
+		!p.mesh.handler.StoreOf(p.addr).IsZero() {
+		return false
+	}
+	p.proof.yielded = true
+	return true
 }
 
 // proveAddress probes the address before a greeting from there is answered, if no state lists the
@@ -37,40 +61,66 @@ func (p *peer) proveAddress(store member.StoreID) {
 	if p.addr.IsObserver() || p.mesh.handler.StoreOf(p.addr) == store {
 		return
 	}
+	end := time.NewTimer(proveTimeout)
+	defer end.Stop()
 	p.mu.Lock()
-	if p.leaving || p.cur != nil || p.isProved(store) {
-		p.mu.Unlock()
+	defer p.mu.Unlock()
+	if p.proof.waiting >= maxWaiting {
 		return
 	}
-	p.startProbe()
-	done := p.probing
-	p.mu.Unlock()
-	<-done
+	p.proof.waiting++
+	defer func() { p.proof.waiting-- }()
+	for !p.leaving && p.cur == nil && !p.isProved(store) {
+		pause := probePause - time.Since(p.proof.probed)
+		switch {
+		case pause <= 0:
+			p.startProbe()
+			continue
+		case p.proof.probing == 0: // the last probe has not found the store
+			return
+		}
+		if p.proof.changed == nil {
+			p.proof.changed = make(chan struct{})
+		}
+		changed := p.proof.changed
+		p.mu.Unlock()
+		ended := false
+		select {
+		case <-changed:
+		case <-time.After(pause):
+		case <-end.C:
+			ended = true
+		}
+		p.mu.Lock()
+		if ended {
+			return
+		}
+	}
 }
 
-// A probe is a connection that a node dials only to learn which store answers at an address. Its
-// Ends.ID is 0. Both ends greet, and neither adopts it.
-
-// startProbe starts a probe unless one is in flight. p.mu must be held, and p.leaving must be
+// startProbe starts a probe unless too many are in flight. p.mu must be held, and p.leaving must be
 // false.
 func (p *peer) startProbe() {
-	if p.probing != nil {
+	p.proof.probed = time.Now()
+	if p.proof.probing >= maxProbing {
 		return
 	}
-	done := make(chan struct{})
-	p.probing, p.probed = done, time.Now()
+	p.proof.probing++
 	p.mesh.work.Go(func() {
 		store, err := p.probeAddress()
 		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.proof.probing--
 		if err == nil {
-			p.found = found{store, time.Now()}
+			p.proof.store, p.proof.at = store, time.Now()
 			if p.cur != nil && p.cur.who.StoreID == store {
 				p.cur.proved, p.contest = true, contest{}
 			}
 		}
-		p.probing = nil
-		p.mu.Unlock()
-		close(done)
+		if p.proof.changed != nil && (err == nil || p.proof.probing == 0) {
+			close(p.proof.changed)
+			p.proof.changed = nil
+		}
 	})
 }
 

@@ -210,6 +210,7 @@ func TestAMemberThatGetsItsPlaceBackIsWaitedFor(t *testing.T) {
 	c.RunFor(interval / 4)
 	c.Leave(twin)
 	c.RunFor(interval / 4)
+	c.dialed[leader*len(c.procs)+owner] = 1 + owner // the leader reaches the owner again
 	late.to, late.conn = leader, c.net.linkOf(owner, leader).conn
 	c.queue.push(c.now, late)
 	for range 100 {

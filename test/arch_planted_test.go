@@ -60,7 +60,8 @@ func TestSoundModule(t *testing.T) {
 	}
 }
 
-func allViolations(t *testing.T, files map[string]string) []string {
+// plantTree loads a module with the given files.
+func plantTree(t *testing.T, files map[string]string) *sourceTree {
 	t.Helper()
 	fsys := make(fstest.MapFS)
 	for name, text := range files {
@@ -70,6 +71,12 @@ func allViolations(t *testing.T, files map[string]string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return tree
+}
+
+func allViolations(t *testing.T, files map[string]string) []string {
+	t.Helper()
+	tree := plantTree(t, files)
 	var found []string
 	for _, r := range archRules() {
 		for _, v := range r.violations(tree) {

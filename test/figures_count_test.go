@@ -102,8 +102,8 @@ func receiverOf(f *ast.FuncDecl) string {
 	}
 }
 
-// linked lists the packages of the module that package cluster imports, directly or not.
-func linked(tree *sourceTree) (all []*sourcePackage) {
+// linkedPackages lists the packages of the module that package cluster imports, directly or not.
+func linkedPackages(tree *sourceTree) (all []*sourcePackage) {
 	seen := map[*sourcePackage]bool{}
 	var add func(p *sourcePackage)
 	add = func(p *sourcePackage) {
@@ -125,7 +125,7 @@ func linked(tree *sourceTree) (all []*sourcePackage) {
 
 // countStrayLinks counts the packages that package cluster imports from other rooms than its own.
 func countStrayLinks(tree *sourceTree, note noter) (n int) {
-	for _, p := range linked(tree) {
+	for _, p := range linkedPackages(tree) {
 		if r := roomOf(p); r == nil || !r.linked {
 			note("    %s", p.path)
 			n++

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 // plantedFigure is a file that raises one figure of figuresModule. A path with a star is planted 99
@@ -70,14 +69,7 @@ func plantedFigures() []plantedFigure {
 // TestPlantedFigures checks that each figure grows by what is planted, and by no more.
 func TestPlantedFigures(t *testing.T) {
 	count := func(files map[string]string) map[string]int {
-		fsys := make(fstest.MapFS)
-		for name, text := range files {
-			fsys[name] = &fstest.MapFile{Data: []byte(text)}
-		}
-		tree, err := loadTree(fsys)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tree := plantTree(t, files)
 		counts := map[string]int{}
 		for _, f := range figures() {
 			counts[f.name] = f.count(tree, func(string, ...any) {})

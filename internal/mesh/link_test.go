@@ -39,8 +39,8 @@ func (h *losses) Lost(who member.Identity) {
 	h.lost = append(h.lost, who)
 }
 
-// undialedPeer returns a peer of a Mesh that has no network.
-func undialedPeer(t *testing.T, h Handler) *peer {
+// unconnectedMesh returns a Mesh that has no network.
+func unconnectedMesh(t *testing.T) *Mesh {
 	t.Helper()
 	m, err := New(Config{
 		Encode: func(message.Message) ([]byte, error) { return nil, nil },
@@ -51,6 +51,13 @@ func undialedPeer(t *testing.T, h Handler) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// undialedPeer returns a peer of a Mesh that has no network.
+func undialedPeer(t *testing.T, h Handler) *peer {
+	t.Helper()
+	m := unconnectedMesh(t)
 	m.handler = h
 	p := newPeer(m, member.Address{Host: "127.0.0.1", Port: 1})
 	p.dialing = true // there is no network to dial on

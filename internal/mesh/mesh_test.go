@@ -238,15 +238,7 @@ func (mute) Greet() message.Message { return message.Message{} }
 // TestDestinationOfForgottenPeer checks that a Destination keeps its peer while it sends, and looks
 // for another one once the Mesh has forgotten it.
 func TestDestinationOfForgottenPeer(t *testing.T) {
-	m, err := New(Config{
-		Encode: func(message.Message) ([]byte, error) { return nil, nil },
-		Decode: func([]byte) (message.Message, error) { return message.Message{}, nil },
-		Key:    func(member.StoreID) storekey.Key { return storekey.Key{} },
-		Size:   1,
-	}, withoutNetwork)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := unconnectedMesh(t)
 	forget := func() bool {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -237,7 +237,7 @@ func TestSendsFollowTheView(t *testing.T) {
 			{all, nil}, {all.Without(address(1)), ErrNotActive}, {left, ErrNotActive},
 			{nil, ErrNotActive}, {all, nil},
 		} {
-			n.show(view.members)
+			n.setMembers(view.members)
 			if err := n.Send(t.Context(), address(1), note{}, Options{}); !errors.Is(err, view.want) {
 				t.Errorf("view %d: got %v, want %v", i, err, view.want)
 			}
@@ -251,13 +251,13 @@ func TestContactsAreKept(t *testing.T) {
 	inWorld(t, addHandlers, func(t *testing.T, nodes []*node) {
 		n := nodes[0]
 		before := n.contactOf(address(1))
-		n.show(slices.Clone(n.Members()))
+		n.setMembers(slices.Clone(n.Members()))
 		if got := n.contactOf(address(1)); got != before {
 			t.Error("an equal roster replaced the contact")
 		}
 		next := slices.Clone(n.Members())
 		next[1].Incarnation++
-		n.show(next)
+		n.setMembers(next)
 		if got := n.contactOf(address(1)); got == before || got.Incarnation != before.Incarnation+1 {
 			t.Errorf("a later run has the contact of run %d", got.Incarnation)
 		}

@@ -56,8 +56,8 @@ func (n *node) Members() member.Roster {
 	return n.members
 }
 
-// show changes the view of the node.
-func (n *node) show(members member.Roster) {
+// setMembers changes the view of the node.
+func (n *node) setMembers(members member.Roster) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.members = members

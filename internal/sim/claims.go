@@ -7,8 +7,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// This file contains the rule for connections from one address of which several processes claim to
-// have it (protocol.md 8, claims). A process accepts a message from another store than that of the
+// This file decides whose messages a process accepts if several processes claim one address
+// (protocol.md 8, claims). The process accepts a message from another store than that of the
 // member at an address only if a connection that it dials reaches the sender. A twin can be dialed
 // at its address, a claimant cannot. The rule concerns no others, because every connection to their
 // address reaches them.

@@ -23,8 +23,9 @@ func claimant(as member.Address) settings {
 	return s
 }
 
-// knowing returns the settings of the node at an address whose state lists only the given members.
-func knowing(at member.Address, members ...member.Address) settings {
+// knowingOnly returns the settings of the node at an address whose state lists only the given
+// members.
+func knowingOnly(at member.Address, members ...member.Address) settings {
 	s := defaults(at)
 	s.listed = func(peer member.Address) bool { return slices.Contains(members, peer) }
 	return s
@@ -73,7 +74,7 @@ func checkKept(t *testing.T, a, b *node) {
 // minute, whichever node dialed the connection.
 func testClaim(t *testing.T, w World) {
 	for _, dialed := range []bool{true, false} {
-		a, b := joinAs(t, w, addr(1), knowing(addr(1), addr(2))), join(t, w, addr(2))
+		a, b := joinAs(t, w, addr(1), knowingOnly(addr(1), addr(2))), join(t, w, addr(2))
 		if dialed {
 			a.Notify(addr(2), []byte("0"))
 		} else {
@@ -125,7 +126,7 @@ func testClaim(t *testing.T, w World) {
 
 // testClaimOfAbsent lets a process claim the address of a member that is down, which then returns.
 func testClaimOfAbsent(t *testing.T, w World) {
-	a := joinAs(t, w, addr(1), knowing(addr(1), addr(2)))
+	a := joinAs(t, w, addr(1), knowingOnly(addr(1), addr(2)))
 	typo := joinAs(t, w, addr(9), claimant(addr(2)))
 	beat(typo, a, 0, 10*time.Second)
 	if p := a.peer(addr(2)); p.Connected {
@@ -157,14 +158,14 @@ func checkUnproved(t *testing.T, typo *node) {
 // testClaimWithoutMember lets a process greet first from an address that no state lists. Only a
 // process that listens at the address is connected.
 func testClaimWithoutMember(t *testing.T, w World) {
-	a := joinAs(t, w, addr(1), knowing(addr(1)))
+	a := joinAs(t, w, addr(1), knowingOnly(addr(1)))
 	typo := joinAs(t, w, addr(9), claimant(addr(2)))
 	beat(typo, a, 0, 10*time.Second)
 	if p := a.peer(addr(2)); p.Connected {
 		t.Errorf("connected to %v, which listens elsewhere", p.Identity)
 	}
 	checkUnproved(t, typo)
-	b := joinAs(t, w, addr(2), knowing(addr(2)))
+	b := joinAs(t, w, addr(2), knowingOnly(addr(2)))
 	b.Notify(addr(1), []byte("x"))
 	eventually(t, 2*time.Second, "the process at the address is connected",
 		a.hasReceived(transport.System, 1))
@@ -178,7 +179,9 @@ func testClaimWithoutMember(t *testing.T, w World) {
 // testMeet lets two nodes that know nothing of each other connect, whichever dials first.
 func testMeet(t *testing.T, w World) {
 	for _, dialers := range [][]int{{0}, {1}, {0, 1}} {
-		nodes := []*node{joinAs(t, w, addr(1), knowing(addr(1))), joinAs(t, w, addr(2), knowing(addr(2)))}
+		nodes := []*node{
+			joinAs(t, w, addr(1), knowingOnly(addr(1))), joinAs(t, w, addr(2), knowingOnly(addr(2))),
+		}
 		for _, i := range dialers {
 			nodes[i].Notify(nodes[1-i].address(), []byte("x"))
 		}
@@ -198,7 +201,7 @@ func testMeet(t *testing.T, w World) {
 
 // testLostStore restarts a member with another store after its process died.
 func testLostStore(t *testing.T, w World) {
-	a, b := joinAs(t, w, addr(1), knowing(addr(1), addr(2))), join(t, w, addr(2))
+	a, b := joinAs(t, w, addr(1), knowingOnly(addr(1), addr(2))), join(t, w, addr(2))
 	connect(t, a, b)
 	w.Kill(addr(2))
 	lost := claimant(addr(2))

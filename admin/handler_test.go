@@ -167,8 +167,10 @@ const statusShape = `{
 		{"address": "10.0.0.3:7000", "connected": false, "known": true, "rtt_ms": 0}],
 	"traffic": {
 		"sent": {"system": {"messages": 5, "bytes": 50}, "custom": {"messages": 0, "bytes": 0},
+			"request": {"messages": 0, "bytes": 0}, "nested": {"messages": 0, "bytes": 0},
 			"answer": {"messages": 0, "bytes": 0}},
 		"received": {"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 2, "bytes": 9},
+			"request": {"messages": 0, "bytes": 0}, "nested": {"messages": 0, "bytes": 0},
 			"answer": {"messages": 0, "bytes": 0}}
 	},
 	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
@@ -177,6 +179,7 @@ const statusShape = `{
 
 // noFrames is the JSON of the traffic in one direction without frames.
 const noFrames = `{"system": {"messages": 0, "bytes": 0}, "custom": {"messages": 0, "bytes": 0},
+			"request": {"messages": 0, "bytes": 0}, "nested": {"messages": 0, "bytes": 0},
 	"answer": {"messages": 0, "bytes": 0}}`
 
 // TestUnknownQueryNamesTheKnown parameters.

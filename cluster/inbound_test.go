@@ -17,6 +17,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 // TestBadFramesAreDroppedAndCounted checks that bad frames are dropped and counted, and have no
@@ -40,6 +41,9 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		custom := func(from member.Identity, frame []byte) error {
+			return in.Custom(transport.Custom, from, frame)
+		}
 		later := encode(sound)
 		later[1]++
 		for _, c := range []struct {
@@ -55,9 +59,9 @@ func TestBadFramesAreDroppedAndCounted(t *testing.T) {
 			{"of a later version", in.System, later, messaging.DropUnknownKind},
 			{"of another sender", in.System, encode(forged), dropOtherSender},
 			{"a second greet", in.System, encode(greet), dropMisplaced},
-			{"a message among events", in.Custom, encode(sound), messaging.DropMalformed},
-			{"truncated event", in.Custom, event[:4], messaging.DropMalformed},
-			{"event without a handler", in.Custom, event, messaging.DropNoHandler},
+			{"a message among events", custom, encode(sound), messaging.DropMalformed},
+			{"truncated event", custom, event[:4], messaging.DropMalformed},
+			{"event without a handler", custom, event, messaging.DropNoHandler},
 		} {
 			before := n.Status().Dropped
 			err := c.deliver(peer, c.frame)

@@ -35,16 +35,15 @@ var _ mesh.Handler = (*intruder)(nil)
 
 func (i *intruder) Greet() message.Message { return message.Message{From: i.self, Body: i.greet} }
 
-func (i *intruder) Greeted(message.Message)                         {}
-func (i *intruder) Needs(member.Address) bool                       { return true }
-func (i *intruder) StoreOf(member.Address) (none member.StoreID)    { return none }
-func (i *intruder) Ask(member.Address, member.StoreID)              {}
-func (i *intruder) System(member.Identity, []byte) error            { return nil }
-func (i *intruder) Custom(member.Identity, []byte) error            { return nil }
-func (i *intruder) Answered(member.Identity, []byte) error          { return nil }
-func (i *intruder) Stream(member.Identity, []byte, mesh.BulkStream) {}
-func (i *intruder) Datagram(member.Identity, []byte)                {}
-func (i *intruder) Lost(member.Identity)                            {}
+func (i *intruder) Greeted(message.Message)                              {}
+func (i *intruder) Needs(member.Address) bool                            { return true }
+func (i *intruder) StoreOf(member.Address) (none member.StoreID)         { return none }
+func (i *intruder) Ask(member.Address, member.StoreID)                   {}
+func (i *intruder) System(member.Identity, []byte) error                 { return nil }
+func (i *intruder) Custom(transport.Kind, member.Identity, []byte) error { return nil }
+func (i *intruder) Stream(member.Identity, []byte, mesh.BulkStream)      {}
+func (i *intruder) Datagram(member.Identity, []byte)                     {}
+func (i *intruder) Lost(member.Identity)                                 {}
 
 // intrude starts an intruder that listens elsewhere and greets from the given address in the given
 // run. Its greeting is otherwise that of a node.

@@ -22,6 +22,7 @@ import (
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/transport"
 )
 
 // book records all lines that the nodes of a world log, and compares each with its row in
@@ -308,7 +309,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				_ = in.System(peer, frame(message.JoinClusterResponse{}))
 				_ = in.System(peer, frame(message.SeedKeepAlive{}))
 				_ = in.System(peer, later)
-				_ = in.Custom(peer, failing)
+				_ = in.Custom(transport.Custom, peer, failing)
 				n.handleReport(mesh.Report{Kind: mesh.ReportConnected, Peer: peer.Address})
 				synctest.Wait()
 			}

@@ -130,8 +130,8 @@ func (n *Node) sendMessage(m message.Message) {
 // dropUnencodable is the reason for dropping a message of this node that cannot be encoded.
 const dropUnencodable = "cannot be encoded"
 
-// handleLostMembers fails the calls to removed members. It also probes unreachable members: if the
-// host refuses packets to the port, the calls fail sooner.
+// handleLostMembers ends what waits for members that are no longer active. It also probes
+// unreachable members: if the host refuses packets to the port, the leader learns it sooner.
 func (n *Node) handleLostMembers(c observe.Changes) {
 	for _, m := range c.Members {
 		if m.After.Address == n.cfg.self {
@@ -140,8 +140,9 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 		switch m.After.Status {
 		case member.Unreachable:
 			n.net.Probe(m.After.Identity, func() {})
+			n.messages.Inactive(m.After.Identity)
 		case member.Removed:
-			n.messages.Removed(m.After.Address)
+			n.messages.Inactive(m.After.Identity)
 		default:
 		}
 	}

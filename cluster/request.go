@@ -9,9 +9,10 @@ import (
 )
 
 // Request sends req to an active member, which may be this node, and blocks until the handler has
-// answered, ctx is done, or the connection is lost. The handler is the one registered with
+// answered, ctx is done, or the member is lost. The handler is the one registered with
 // receiver.HandleRequest for the type of req. Its context has the deadline of ctx and is canceled
-// with ctx. Without a deadline, a handler that hangs blocks Request forever.
+// with ctx. Without a deadline, a handler that hangs blocks Request while the member is active. If
+// no handler gets free for 5 s, the error is ErrBusy. In a handler, pass its context: see Send.
 //
 // At most one handler runs, and at most once. The error shows whether the handler ran:
 //

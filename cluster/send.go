@@ -80,7 +80,7 @@ func WithMetadata(entries map[string]string) SendOption {
 //
 // Goroutines of the node call report, possibly several at the same time, so it must not block. The
 // outcomes of one member are reported in the order in which they arrive. While 65,536 outcomes of
-// sends and requests are pending, Send blocks.
+// sends and requests are pending, Send blocks for at most 5 s, and not at all in a handler.
 func WithOutcome(report func(to member.Address, err error)) SendOption {
 	return func(o *sendOptions) { o.Outcome = report }
 }
@@ -100,10 +100,16 @@ func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true
 
 // Send sends an event to one active member, which may be this node. While there is no connection to
 // the member, Send blocks for at most 5 s. While the member's handlers are slow, it blocks until
-// ctx is done. A nil error means that the connection accepted the event, which is delivered at most
-// once and in the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
+// ctx is done, the member is no longer active, or the connection has accepted no event for 5 s. A
+// nil error means that the connection accepted the event, which is delivered at most once and in
+// the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
 // ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, the connection
-// accepts events for up to 5 s more, unless the host refuses packets to the port.
+// accepts events until the member is no longer active, unless the host refuses packets to the port.
+//
+// In a handler, pass the context of the handler. Such events do not wait behind others, and have an
+// order of their own. In the handler of an event that a handler sent, and to this node, Send does
+// not wait for room: the error is ErrBusy. So handlers that send never wait for each other in a
+// circle.
 //
 // A nil error does not mean that a handler gets the event. A member that has no handler for the
 // event's name drops it, logs a warning once for each name and sender, and counts it as "no

@@ -59,7 +59,10 @@ func TestStuckMemberDelaysNoCancels(t *testing.T) {
 			return nil
 		})
 		receiver.HandleRequest(mux, func(ctx context.Context, _ member.Member, _ sum) (total, error) {
-			if i == 2 {
+			switch i {
+			case 1:
+				<-gate
+			case 2:
 				<-ctx.Done()
 				ended <- time.Now()
 			}
@@ -67,7 +70,7 @@ func TestStuckMemberDelaysNoCancels(t *testing.T) {
 		})
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
-		for range receiver.QueueLength + 4 { // the requests wait behind these events
+		for range receiver.QueueLength + 4 {
 			if err := n.Send(t.Context(), address(1), note{}); err != nil {
 				t.Fatal(err)
 			}

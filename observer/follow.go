@@ -117,11 +117,11 @@ func (o *Observer) currentHome() member.Address {
 // setView publishes a report of home. Calls to members that are gone then fail.
 func (o *Observer) setView(home member.Address, v View) {
 	for _, gone := range o.replaceView(home, v) {
-		o.messages.Removed(gone)
+		o.messages.Inactive(gone)
 	}
 }
 
-func (o *Observer) replaceView(home member.Address, v View) (gone []member.Address) {
+func (o *Observer) replaceView(home member.Address, v View) (gone []member.Identity) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.home = home
@@ -132,7 +132,7 @@ func (o *Observer) replaceView(home member.Address, v View) (gone []member.Addre
 	for _, m := range o.view.Members {
 		if now, ok := v.Members.Find(m.Address); !ok || now.Incarnation != m.Incarnation ||
 			now.Status == member.Removed {
-			gone = append(gone, m.Address)
+			gone = append(gone, m.Identity)
 		}
 	}
 	if v.Leader != o.view.Leader || v.Version != o.view.Version || !v.Authority {

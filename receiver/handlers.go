@@ -19,6 +19,7 @@ type worker struct {
 	lane  *lane
 	batch []item // taken from the lane; the events before index next have been handled
 	next  int
+	pool  chan struct{} // the pool of the slot that the worker holds, or nil
 }
 
 // errExited is the result of a handler that ended its goroutine (runtime.Goexit).
@@ -36,10 +37,9 @@ func (w *worker) drainLane() {
 		it := w.batch[w.next]
 		w.batch[w.next] = item{} // so that only the handlers refer to the event
 		w.next++
-		if !w.acquireSlot() {
-			w.route.count.dropped.Add(1)
+		if err := w.acquireSlot(&it); err != nil {
 			w.releaseRoom(it.bytes)
-			w.mux.discardItem(w.run, &it, ErrClosed)
+			w.mux.discardItem(w.run, &it, err)
 			continue
 		}
 		w.releaseRoom(it.bytes)
@@ -74,20 +74,26 @@ func (w *worker) takeBatch() bool {
 	return true
 }
 
-// acquireSlot waits for a slot of the type. It returns false when the node closes.
-func (w *worker) acquireSlot() bool {
-	if w.run.isEnded() {
-		return false
+// acquireSlot waits for a slot of the type. It returns ErrClosed when the node closes, and ErrBusy
+// for a request that has waited for too long.
+func (w *worker) acquireSlot(it *item) error {
+	s := w.route.slots
+	if s != nil && !w.run.isEnded() {
+		w.pool = s.acquire(it.depth, it.ctx != nil, w.run.ctx.Done())
 	}
-	if w.route.slots == nil {
-		return true
+	switch {
+	case w.run.isEnded():
+		if w.pool != nil {
+			s.release(w.pool)
+			w.pool = nil
+		}
+		w.route.count.dropped.Add(1)
+		return ErrClosed
+	case s != nil && w.pool == nil:
+		w.route.count.rejected.Add(1)
+		return s.busyError(it.name(w.route))
 	}
-	select {
-	case w.route.slots <- struct{}{}:
-		return true
-	case <-w.run.ctx.Done():
-		return false
-	}
+	return nil
 }
 
 // releaseRoom removes an event from the counts of waiting events.
@@ -115,15 +121,16 @@ func (w *worker) handleItem(it *item) {
 	var value any
 	ran, err := true, errExited
 	defer func() {
-		if w.route.slots != nil {
-			<-w.route.slots
+		if w.pool != nil {
+			w.route.slots.release(w.pool)
+			w.pool = nil
 		}
 		if it.ctx != nil {
 			w.run.calls.endCall(callKey{it.from.Address, it.call.ID}, ErrClosed)
 		}
 		it.answer(value, ran, err)
 	}()
-	ctx := w.run.ctx
+	ctx := w.run.contexts[it.depth]
 	if it.ctx != nil {
 		if ctx = it.ctx; ctx.Err() != nil {
 			ran, err = false, context.Cause(ctx)

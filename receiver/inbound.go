@@ -33,6 +33,10 @@ type Delivery struct {
 	Raw
 	Metadata map[string]string // may be nil; belongs to the handlers
 	Call     *Call             // nil if the sender does not wait for the outcome
+	// Depth is the Depth of the context with which the sender sent the event.
+	Depth int
+	// Wait bounds how long Deliver waits for room; 0 means no limit.
+	Wait time.Duration
 }
 
 // Call describes how the sender of an event waits for its outcome.
@@ -51,7 +55,8 @@ type Call struct {
 }
 
 // Deliver queues an event for its handlers. While the queue is full and its Policy is Block,
-// Deliver blocks until ctx is done or the Mux closes. If Deliver returns an error, no handler runs.
+// Deliver blocks until ctx is done, d.Wait has passed or the Mux closes. If Deliver returns an
+// error, no handler runs.
 func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	run := m.live.Load()
 	if run == nil || run.isEnded() {
@@ -62,7 +67,13 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	if err != nil {
 		return err
 	}
-	it := item{from: d.From, call: d.Call, metadata: d.Metadata, bytes: int64(len(d.Payload))}
+	it := item{
+		from: d.From, call: d.Call, metadata: d.Metadata, bytes: int64(len(d.Payload)),
+		depth: min(d.Depth, MaxDepth), wait: d.Wait,
+	}
+	if d.Call == nil || !d.Call.Request {
+		it.depth = min(d.Depth, 1)
+	}
 	if it.event, err = m.decodeEvent(run, r, d.Raw); err != nil {
 		return err
 	}
@@ -70,7 +81,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 		it.raw = &Raw{d.Name, slices.Clone(d.Payload)}
 	}
 	if d.Call != nil && r.kind == ofRequests {
-		if it.ctx, err = run.calls.openCall(run.ctx, d); err != nil {
+		if it.ctx, err = run.calls.openCall(run.contexts[it.depth], d); err != nil {
 			return err
 		}
 	}

@@ -40,9 +40,11 @@ type Mux struct {
 type muxRun struct {
 	setup  Setup
 	table  atomic.Pointer[routeTable]
-	ctx    context.Context // of the handlers
+	ctx    context.Context // the parent of contexts
 	cancel context.CancelCauseFunc
-	calls  callTable
+	// contexts are those of the handlers of deliveries of each depth.
+	contexts [MaxDepth + 1]context.Context
+	calls    callTable
 }
 
 // routeTable holds all routes. It never changes, so that events are routed without a lock: a
@@ -179,6 +181,7 @@ func (m *Mux) Start(setup Setup) error {
 	run := &muxRun{setup: setup}
 	run.table.Store(table)
 	run.ctx, run.cancel = context.WithCancelCause(cmp.Or(setup.Context, context.Background()))
+	run.contexts = handlerContexts(run.ctx)
 	for _, r := range m.types {
 		if r.kind == ofNothing && r.hasHandlers() {
 			r.kind = ofEvents // the handlers of interfaces handle events

@@ -4,8 +4,10 @@ package receiver
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/athena-go/athena/member"
 )
@@ -18,7 +20,9 @@ type item struct {
 	metadata map[string]string
 	call     *Call
 	ctx      context.Context // set for a request whose sender waits
-	bytes    int64           // of the payload
+	depth    int
+	wait     time.Duration // how long the event waits for room; 0 means no limit
+	bytes    int64         // of the payload
 }
 
 // answer reports the outcome to a sender that is waiting for it.
@@ -28,11 +32,18 @@ func (it *item) answer(value any, ran bool, err error) {
 	}
 }
 
+// laneKey identifies a lane. Events of handlers have a lane of their own, and so do requests of
+// each depth, because those of a smaller depth may wait for them.
+type laneKey struct {
+	sender member.Address
+	depth  int
+}
+
 // lane holds the events that one sender sent to one type. A lane exists and has a goroutine while
 // its events are waiting or being handled. The lock of the route guards the fields that are not
 // atomic.
 type lane struct {
-	sender  member.Address
+	key     laneKey
 	items   []item // oldest first
 	spare   []item // memory for the next items
 	workers int
@@ -53,6 +64,7 @@ func (l *lane) readWaiting() (events, bytes int64) {
 
 // enqueueItem adds an event to the lane of its sender, and blocks until there is room.
 func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) error {
+	var late <-chan time.Time
 	for {
 		space, old, err := m.tryEnqueue(run, r, it)
 		for i := range old {
@@ -61,8 +73,15 @@ func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) 
 		if err != nil || space == nil {
 			return err
 		}
+		if late == nil && it.wait > 0 {
+			timer := time.NewTimer(it.wait)
+			defer timer.Stop()
+			late = timer.C
+		}
 		select {
 		case <-space:
+		case <-late:
+			return fmt.Errorf("%w: no room for %v in the queue of %s", ErrBusy, it.wait, it.name(r))
 		case <-run.ctx.Done():
 			return ErrClosed
 		case <-ctx.Done():
@@ -81,7 +100,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	if run.isEnded() {
 		return nil, nil, ErrClosed
 	}
-	l := r.laneOf(it.from.Address)
+	l := r.laneOf(laneKey{it.from.Address, it.depth})
 	if !r.hasRoom(l, it.bytes) {
 		switch {
 		case r.policy == Reject:
@@ -111,20 +130,20 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 // maxIdle bounds the unused lanes of a route that are kept for reuse.
 const maxIdle = 4
 
-// laneOf returns the lane of a sender, or a new lane. r.mu must be held.
-func (r *route) laneOf(sender member.Address) *lane {
-	if r.last != nil && r.last.sender == sender {
+// laneOf returns the lane with a key, or a new lane. r.mu must be held.
+func (r *route) laneOf(key laneKey) *lane {
+	if r.last != nil && r.last.key == key {
 		return r.last
 	}
-	l := r.lanes[sender]
+	l := r.lanes[key]
 	if l == nil {
 		if n := len(r.idle); n > 0 {
 			l, r.idle = r.idle[n-1], r.idle[:n-1]
 		} else {
 			l = &lane{}
 		}
-		l.sender = sender
-		r.lanes[sender] = l
+		l.key = key
+		r.lanes[key] = l
 	}
 	r.last = l
 	return l
@@ -132,7 +151,7 @@ func (r *route) laneOf(sender member.Address) *lane {
 
 // retireLane removes an empty lane. r.mu must be held.
 func (r *route) retireLane(l *lane) {
-	delete(r.lanes, l.sender)
+	delete(r.lanes, l.key)
 	r.last = nil
 	if len(r.idle) < maxIdle && cap(l.items) <= 2*QueueLength && cap(l.spare) <= 2*QueueLength {
 		l.blocked.Store(false)
@@ -163,7 +182,7 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 // one sender are handled concurrently.
 func (r *route) maxWorkers() int {
 	if r.kind == ofRequests {
-		return cap(r.slots)
+		return r.slots.limit
 	}
 	return 1
 }

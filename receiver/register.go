@@ -22,8 +22,8 @@ const (
 	// QueueBytes limits the total size of the encoded payloads of the events in one queue. A larger
 	// event may wait if no other event is waiting.
 	QueueBytes = 1 << 20
-	// RequestConcurrency is the default limit of concurrently handled requests of one type;
-	// see Concurrency.
+	// RequestConcurrency is the default limit of concurrently handled requests of one type, without
+	// those that handlers send; 6 more of these are handled. See Concurrency.
 	RequestConcurrency = 64
 )
 
@@ -41,13 +41,13 @@ type route struct {
 	typ    reflect.Type
 	isRaw  bool // typ is Raw
 	kind   kind
-	slots  chan struct{}
+	slots  *slots   // nil if the number of running handlers has no limit
 	places []*place // of the handlers, in order; guarded by Mux.mu
 	// dispatch holds the places to which events are passed. It is replaced, never changed.
 	dispatch atomic.Pointer[dispatch]
 
 	mu    sync.Mutex
-	lanes map[member.Address]*lane
+	lanes map[laneKey]*lane
 	last  *lane // the lane of the last event, which the next one probably needs too; may be nil
 	idle  []*lane
 	count counters
@@ -101,9 +101,9 @@ type Policy uint8
 
 // The policies.
 const (
-	// Block blocks the sender: the node stops reading events and requests of this sender, whose Send
-	// eventually blocks. No event is lost; answers, streams and heartbeats still pass. Prefer another
-	// policy for types whose events may delay requests.
+	// Block blocks the sender: the node stops reading events, or requests, of this sender, whose Send
+	// eventually blocks. No event is lost; all else still passes. Requests of handlers are rejected
+	// instead, because handlers could otherwise wait for each other.
 	Block Policy = iota
 	// Drop drops the oldest waiting events. It is for types whose older events become obsolete. A
 	// sender that waits for the outcome of a dropped event gets ErrBusy. Events dropped by Drop or
@@ -131,6 +131,8 @@ func Queue(length int, policy Policy) Option {
 // Concurrency limits how many handlers of the type run concurrently for all senders together. The
 // limit is at least 1. Events of one sender still run one after the other; requests run
 // concurrently. The default is one per sender for events, and RequestConcurrency for requests.
+// Three of 32 are kept for what handlers send. A request gets ErrBusy if no handler returns for 5
+// s.
 func Concurrency(handlers int) Option {
 	return func(m *Mux, s *settings) {
 		if handlers < 1 {
@@ -261,7 +263,7 @@ func newRoute[T any]() *route {
 		point:    func(event any) any { e := event.(T); return &e },
 		typ:      t,
 		isRaw:    t == reflect.TypeFor[Raw](),
-		lanes:    map[member.Address]*lane{},
+		lanes:    map[laneKey]*lane{},
 	}
 	r.dispatch.Store(&dispatch{})
 	return r
@@ -271,10 +273,10 @@ func newRoute[T any]() *route {
 func (r *route) makeSlots() {
 	limit := r.concurrency
 	if limit == 0 && r.kind == ofRequests {
-		limit = RequestConcurrency
+		limit = RequestConcurrency + RequestConcurrency/32*(MaxDepth-1)
 	}
 	if limit > 0 {
-		r.slots = make(chan struct{}, limit)
+		r.slots = newSlots(limit)
 	}
 }
 

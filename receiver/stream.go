@@ -150,7 +150,7 @@ func (m *Mux) AcceptStream(name string, observer bool) (
 			r.countStream(observer, -1)
 		}()
 		defer h.endCall()
-		ctx := run.ctx
+		ctx := run.contexts[0]
 		if metadata != nil {
 			ctx = context.WithValue(ctx, metadataKey{}, metadata)
 		}

@@ -173,13 +173,12 @@ func (s shaker) Greet() message.Message {
 
 func (shaker) StoreOf(a member.Address) member.StoreID { return shaker(a.Port - 1).key().StoreID() }
 
-func (shaker) Greeted(message.Message)                {}
-func (shaker) Needs(member.Address) bool              { return true }
-func (shaker) Ask(member.Address, member.StoreID)     {}
-func (shaker) System(member.Identity, []byte) error   { return nil }
-func (shaker) Custom(member.Identity, []byte) error   { return nil }
-func (shaker) Answered(member.Identity, []byte) error { return nil }
-func (shaker) Lost(member.Identity)                   {}
+func (shaker) Greeted(message.Message)                              {}
+func (shaker) Needs(member.Address) bool                            { return true }
+func (shaker) Ask(member.Address, member.StoreID)                   {}
+func (shaker) System(member.Identity, []byte) error                 { return nil }
+func (shaker) Custom(transport.Kind, member.Identity, []byte) error { return nil }
+func (shaker) Lost(member.Identity)                                 {}
 
 func (shaker) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (shaker) Datagram(member.Identity, []byte)                {}

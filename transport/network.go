@@ -131,13 +131,15 @@ type Kind uint8
 
 // The kinds of frames.
 const (
-	System Kind = iota // messages between nodes
-	Custom             // events of the application
-	Answer             // outcomes of events
-	Kinds              // counts the kinds
+	System  Kind = iota // messages between nodes
+	Custom              // events of the application
+	Answer              // outcomes, cancels, and requests that never wait at the receiver
+	Request             // other requests
+	Nested              // events that handlers send
+	Kinds               // counts the kinds
 )
 
-var kindNames = [Kinds]string{"system", "custom", "answer"}
+var kindNames = [Kinds]string{"system", "custom", "answer", "request", "nested"}
 
 // String returns the name of the kind in metrics.
 func (k Kind) String() string { return nameOf(kindNames[:], k) }

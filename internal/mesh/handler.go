@@ -7,11 +7,12 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
 )
 
 // Handler is the node that uses a Mesh. The goroutines of the Mesh call its methods until Close
-// returns. For each peer, calls of System are sequential, calls of Custom are sequential, and calls
-// of Answered are sequential. All other calls may be concurrent.
+// returns. For each peer, calls of System are sequential, and calls of Custom for one kind are
+// sequential. All other calls may be concurrent.
 type Handler interface {
 	// Greet returns the node's current greeting, whose Body is a message.Greet. The Mesh sets
 	// To and Active. The address and the timings never change.
@@ -31,20 +32,19 @@ type Handler interface {
 	// System handles a system frame and may keep it. An error means that the frame is
 	// garbage, and the Mesh closes the connection with CodeGarbage.
 	System(from member.Identity, frame []byte) error
-	// Custom handles a custom frame like System, but must not keep it. While it blocks, the peer's
-	// further custom frames wait, and eventually the peer's Send blocks.
-	Custom(from member.Identity, frame []byte) error
+	// Custom handles a frame of any other kind like System, but must not keep it. While it blocks, the
+	// peer's further frames of that kind wait, and eventually the peer's Send blocks. It must not
+	// block for transport.Answer.
+	Custom(k transport.Kind, from member.Identity, frame []byte) error
 	// Stream serves a bulk stream that the peer opened, in a separate goroutine. The stream
 	// is closed when Stream returns; until then it counts towards MaxStreams.
 	Stream(from member.Identity, head []byte, s BulkStream)
 	// Datagram handles a datagram and may keep it. Calls for one connection are sequential.
 	// While it blocks, further datagrams are dropped.
 	Datagram(from member.Identity, frame []byte)
-	// Answered handles an answer frame like Custom. It must not block.
-	Answered(from member.Identity, frame []byte) error
-	// Lost reports that a connection to the peer ended, and that custom and answer frames sent on it
-	// may not have arrived. It must not block. It is not called if the connection was left gracefully
-	// for another connection, because then nothing is lost.
+	// Lost reports that a connection to the peer ended, and that frames other than those of System
+	// sent on it may not have arrived. It must not block. It is not called if the connection was left
+	// gracefully for another connection, because then nothing is lost.
 	Lost(peer member.Identity)
 }
 
@@ -52,6 +52,8 @@ type Handler interface {
 var (
 	// ErrClosed means that the Mesh was closed.
 	ErrClosed = errors.New("transport: closed")
+	// ErrNoRoom means that the peer accepts no further frames of a kind for now.
+	ErrNoRoom = errors.New("transport: no room")
 	// ErrUnreachable means that no connection to the peer was made in time.
 	ErrUnreachable = errors.New("transport: peer cannot be reached")
 	// ErrTooLarge means that a frame is empty or exceeds the limit of its kind.

@@ -105,19 +105,14 @@ func (l *link) start() {
 	for k := range transport.Kinds {
 		<-l.writing[k]
 	}
-	h := p.mesh.handler
 	for _, f := range []func(){
-		l.readSystem,
-		l.writeSystem,
-		func() { l.readFlow(transport.Custom, h.Custom) },
-		func() { l.writeFrames(transport.Custom) },
-		func() { l.readFlow(transport.Answer, h.Answered) },
-		func() { l.writeFrames(transport.Answer) },
-		l.acceptStreams,
-		l.readDatagrams,
-		l.writeDatagrams,
+		l.readSystem, l.writeSystem, l.acceptStreams, l.readDatagrams, l.writeDatagrams,
 	} {
 		p.mesh.work.Go(f)
+	}
+	for k := transport.System + 1; k < transport.Kinds; k++ {
+		p.mesh.work.Go(func() { l.readFlow(k) })
+		p.mesh.work.Go(func() { l.writeFrames(k) })
 	}
 }
 

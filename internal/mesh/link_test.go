@@ -76,7 +76,8 @@ func TestConnectionThatEndsBeforeItStarts(t *testing.T) {
 		if mapped {
 			want = 1
 			p.cur = l
-			if err := p.send(t.Context(), &p.flows[transport.Custom], []byte("taken"), true); err != nil {
+			flow, mode := &p.flows[transport.Custom], SendMode{Flush: true}
+			if err := p.send(t.Context(), flow, []byte("taken"), mode); err != nil {
 				t.Fatalf("Send: %v", err)
 			}
 			p.notify([]byte("heartbeat"))

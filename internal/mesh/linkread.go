@@ -41,7 +41,7 @@ func (l *link) readSystem() {
 }
 
 // readFlow delivers the frames of a kind other than System.
-func (l *link) readFlow(k transport.Kind, deliver deliverFunc) {
+func (l *link) readFlow(k transport.Kind) {
 	defer l.read[k].release()
 	if !l.waitTurn(k) {
 		return
@@ -52,7 +52,9 @@ func (l *link) readFlow(k transport.Kind, deliver deliverFunc) {
 	}
 	reader.lends, reader.link = true, l
 	defer reader.release()
-	l.deliverFrames(k, reader, deliver)
+	l.deliverFrames(k, reader, func(from member.Identity, frame []byte) error {
+		return l.peer.mesh.handler.Custom(k, from, frame)
+	})
 }
 
 // deliverFunc is the Handler method for one kind of frames.

@@ -32,7 +32,8 @@ func (p lossTest) connect(run uint64) *link {
 // offer queues a frame on the connection.
 func (p lossTest) offer() {
 	p.Helper()
-	if l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x")); l == nil || err != nil {
+	l, err := p.offerFrame(&p.flows[transport.Custom], []byte("x"), SendMode{})
+	if l == nil || err != nil {
 		p.Fatalf("offerFrame: got %v, %v, want the connection", l, err)
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// SendTimeout is how long Send waits for a connection.
+	// SendTimeout is how long Send waits for a connection, and for room while there is no progress.
 	SendTimeout = 5 * time.Second
 	// CloseTimeout bounds the flush in Close.
 	CloseTimeout = time.Second
@@ -223,7 +223,22 @@ func (m *Mesh) Notify(to member.Address, frame []byte) {
 
 // Send sends a custom frame that may be sent together with others. See Destination.Send.
 func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error {
-	return m.Destination(to).Send(ctx, transport.Custom, frame, false)
+	return m.Destination(to).Send(ctx, transport.Custom, frame, SendMode{})
+}
+
+// FailSends makes all waiting Sends to a peer fail with err.
+func (m *Mesh) FailSends(to member.Address, err error) {
+	m.mu.Lock()
+	p := m.peers[to]
+	m.mu.Unlock()
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k := range transport.Kinds {
+		p.flows[k].refuse(err)
+	}
 }
 
 // Stats returns the counters. They are not read atomically as a whole.

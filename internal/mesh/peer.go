@@ -75,7 +75,7 @@ func newPeer(m *Mesh, addr member.Address) *peer {
 		limit = MaxObserverBytes
 	}
 	for k := range transport.Kinds {
-		p.flows[k] = flow{kind: k, limit: limit}
+		p.flows[k].kind, p.flows[k].limit = k, limit
 	}
 	return p
 }

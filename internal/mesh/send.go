@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -40,16 +41,22 @@ func (d *Destination) holdPeer() (*peer, error) {
 	return p, err
 }
 
-// Send sends a custom or answer frame and returns once the connection has accepted it; the
-// caller may then reuse the frame. If the peer is slow, Send blocks at most until ctx is done
-// (backpressure). Without a connection it blocks for at most SendTimeout. An error means that the
-// frame was not sent: it wraps ErrClosed, ErrTooLarge, ErrUnreachable or the cause of ctx. If flush
-// is true, the frame is written immediately, without waiting for later frames.
-//
-// The peer handles answers without delay even while it is slow to handle custom frames. Otherwise
-// two nodes that answer each other could deadlock.
+// SendMode modifies a Send. The zero value waits for room while the peer accepts frames.
+type SendMode struct {
+	Flush bool // write the frame immediately, without waiting for later frames
+	Try   bool // do not wait for room on a connection
+	// Patient waits for room until ctx is done, even without progress. It is for frames that the peer
+	// handles without waiting.
+	Patient bool
+}
+
+// Send sends a frame of a kind other than System and returns once the connection has accepted it;
+// the caller may then reuse the frame. While the peer is slow, Send blocks (backpressure) until ctx
+// is done, or until the connection has accepted nothing of that kind for SendTimeout. Without a
+// connection it blocks for at most SendTimeout. An error means that the frame was not sent: it
+// wraps ErrClosed, ErrTooLarge, ErrNoRoom, ErrUnreachable or the cause of ctx.
 func (d *Destination) Send(
-	ctx context.Context, k transport.Kind, frame []byte, flush bool,
+	ctx context.Context, k transport.Kind, frame []byte, mode SendMode,
 ) error {
 	if limit := d.mesh.cfg.CustomBytes; len(frame) == 0 || len(frame) > limit {
 		d.mesh.stats.countDrop(DropTooLarge, 1)
@@ -60,7 +67,7 @@ func (d *Destination) Send(
 		return err
 	}
 	defer p.release()
-	return p.send(ctx, &p.flows[k], frame, flush)
+	return p.send(ctx, &p.flows[k], frame, mode)
 }
 
 // TrySend sends a frame without waiting, or returns false.
@@ -73,7 +80,7 @@ func (d *Destination) TrySend(k transport.Kind, frame []byte) bool {
 		return false
 	}
 	defer p.release()
-	l, err := p.offerFrame(&p.flows[k], frame)
+	l, err := p.offerFrame(&p.flows[k], frame, SendMode{Try: true})
 	if err != nil || l == nil {
 		return false
 	}
@@ -104,31 +111,35 @@ func (d *Destination) SendUrgent(k transport.Kind, frame []byte) {
 }
 
 // send implements Destination.Send for one peer.
-func (p *peer) send(ctx context.Context, f *flow, frame []byte, flush bool) error {
+func (p *peer) send(ctx context.Context, f *flow, frame []byte, mode SendMode) error {
 	if ctx.Err() != nil {
 		return p.sendFailure(context.Cause(ctx))
 	}
-	l, err := p.offerFrame(f, frame)
+	l, err := p.offerFrame(f, frame, mode)
 	switch {
 	case err != nil:
 		return err
 	case l == nil && p.addr.IsObserver() && !p.isConnected():
 		return p.sendFailure(nil) // no node dials an observer
 	case l == nil:
-		return p.sendWaiting(ctx, f, frame)
-	case !flush || !l.tryFlush(f.kind):
+		return p.sendWaiting(ctx, f, frame, mode)
+	case !mode.Flush || !l.tryFlush(f.kind):
 		l.signalWriter(f.kind)
 	}
 	return nil
 }
 
+// idleChecks is how often a waiting Send checks for progress in SendTimeout.
+const idleChecks = 5
+
 // sendWaiting queues a Send behind the earlier ones and waits until its frame is accepted.
-func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
+func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte, mode SendMode) error {
 	w := &waitingSend{frame: frame, done: make(chan struct{})}
+	moved, idle := f.moved.Load(), 0
 	p.enqueueSend(f, w)
 	defer p.addSenders(f.kind, -1)
-	timeout := time.NewTimer(SendTimeout)
-	defer timeout.Stop()
+	check := time.NewTicker(SendTimeout / idleChecks)
+	defer check.Stop()
 	for {
 		var cause error
 		select {
@@ -136,13 +147,19 @@ func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 			return w.err
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
-		case <-timeout.C:
-			if p.isConnected() {
-				timeout.Reset(SendTimeout)
+		case <-check.C:
+			connected, now := p.isConnected(), f.moved.Load()
+			if idle++; now != moved || connected && mode.Patient {
+				moved, idle = now, 0
+			}
+			if idle < idleChecks {
 				continue
 			}
+			if connected {
+				cause = ErrNoRoom
+			}
 		}
-		if p.withdrawSend(f, w) {
+		if p.withdrawSend(f, w, cause) {
 			return p.sendFailure(cause)
 		}
 		return w.err
@@ -166,7 +183,7 @@ func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 
 // withdrawSend removes a waiting Send from the queue. It returns false if the frame was already
 // accepted or the Send has failed.
-func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
+func (p *peer) withdrawSend(f *flow, w *waitingSend, cause error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(f.waiting, w)
@@ -174,6 +191,9 @@ func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 		return false
 	}
 	f.waiting = slices.Delete(f.waiting, i, i+1)
+	if errors.Is(cause, ErrNoRoom) {
+		f.stuckAt = f.moved.Load()
+	}
 	return true
 }
 
@@ -187,16 +207,20 @@ func (p *peer) addSenders(k transport.Kind, change int) {
 
 // offerFrame queues a frame if there is a connection with room for it. The caller must then wake
 // the writer of the link or flush the frame.
-func (p *peer) offerFrame(f *flow, frame []byte) (*link, error) {
+func (p *peer) offerFrame(f *flow, frame []byte, mode SendMode) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.leaving:
 		return nil, ErrClosed
-	case p.cur == nil, len(f.waiting) > 0, !f.push(frame):
+	case p.cur == nil:
 		return nil, nil
+	case len(f.waiting) == 0 && f.push(frame):
+		return p.cur, nil
+	case mode.Try, f.isStuck() && !mode.Patient:
+		return nil, fmt.Errorf("%w: %s", ErrNoRoom, p.addr)
 	}
-	return p.cur, nil
+	return nil, nil
 }
 
 func (p *peer) isConnected() bool {
@@ -212,6 +236,8 @@ func (p *peer) sendFailure(cause error) error {
 	switch {
 	case p.leaving:
 		return ErrClosed
+	case errors.Is(cause, ErrNoRoom):
+		return fmt.Errorf("%w: %s has accepted nothing for %v", cause, p.addr, SendTimeout)
 	case p.cur != nil:
 		return fmt.Errorf("transport: %s does not accept frames: it is slow or down: %w", p.addr, cause)
 	case cause == nil:

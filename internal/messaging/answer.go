@@ -88,7 +88,8 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
 	if err == nil {
-		err = m.destinationOf(to).Send(m.answering, transport.Answer, frame.b, flush)
+		mode := mesh.SendMode{Flush: flush, Patient: true}
+		err = m.destinationOf(to).Send(m.answering, transport.Answer, frame.b, mode)
 	}
 	if err != nil {
 		// Nothing more to do: the caller notices the loss of the connection, or has stopped waiting.
@@ -96,11 +97,8 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	}
 }
 
-// Answered completes the call that an answer belongs to, or cancels a handler (mesh.Handler).
-func (m *Messenger) Answered(from member.Identity, frame []byte) error {
-	if wire.IsCancel(frame) {
-		return m.cancelHandler(from, frame)
-	}
+// completeCall completes the call that an answer belongs to.
+func (m *Messenger) completeCall(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	if err != nil {
 		return m.dropUndecoded(from, err)

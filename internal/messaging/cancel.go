@@ -13,16 +13,18 @@ import (
 // cancelCall cancels the handler of a call whose caller has stopped waiting. It does not block. The
 // frames are urgent: the handler may have no deadline. The accepted requests bound their number.
 //
-// The cancel is sent twice. Among the events it follows its request, but waits while a queue of the
-// member is full, perhaps of handlers that wait for their cancels. Among the answers it waits for
-// no handler, but may overtake its request.
-func (m *Messenger) cancelCall(to member.Address, id uint64) {
+// The cancel of a call that was not among the answers is sent twice. In the flow of its call it
+// follows the call, but waits while a queue of the member is full, perhaps of handlers that wait
+// for their cancels. Among the answers it waits for no handler, but may overtake its request.
+func (m *Messenger) cancelCall(to member.Address, k transport.Kind, id uint64) {
 	if to == m.self {
 		m.mux.Cancel(to, id)
 		return
 	}
 	frame, d := wire.AppendCancel(nil, id), m.destinationOf(to)
-	d.SendUrgent(transport.Custom, frame)
+	if k != transport.Answer {
+		d.SendUrgent(k, frame)
+	}
 	d.SendUrgent(transport.Answer, frame)
 }
 
@@ -40,7 +42,7 @@ func (m *Messenger) cancelHandler(from member.Identity, frame []byte) error {
 // work. A handler may send its answer before it receives the cancel.
 func (m *Messenger) cancelRequests() {
 	for id, c := range m.pending.close() {
-		m.cancelCall(c.to, id)
+		m.cancelCall(c.to, c.kind, id)
 		c.settle(wire.Answer{}, fmt.Errorf("%w: %s: %w", ErrUnknownOutcome, c.to, m.cfg.Cause()))
 	}
 }

@@ -7,16 +7,24 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
-// Custom decodes an event and passes it to its handlers (mesh.Handler). It blocks while the queue
-// of the handlers is full.
-func (m *Messenger) Custom(from member.Identity, frame []byte) error {
-	if wire.IsCancel(frame) {
+var errWrongKind = errors.New("cluster: an event among requests, or a request among events")
+
+// Custom decodes an event and passes it to its handlers, completes the call that an answer belongs
+// to, or cancels a handler (mesh.Handler). It blocks while the queue of the handlers is full, but
+// not for a request among the answers.
+func (m *Messenger) Custom(k transport.Kind, from member.Identity, frame []byte) error {
+	switch {
+	case wire.IsCancel(frame):
 		return m.cancelHandler(from, frame)
+	case k == transport.Answer && !wire.IsCall(frame):
+		return m.completeCall(from, frame)
 	}
 	c := m.contactOf(from.Address)
 	var names *wire.Names
@@ -24,11 +32,22 @@ func (m *Messenger) Custom(from member.Identity, frame []byte) error {
 		names = &c.names
 	}
 	e, err := names.DecodeEvent(frame, MaxEventBytes)
+	if err == nil && e.Call.Request != (k == transport.Request || k == transport.Answer) {
+		err = errWrongKind
+	}
 	if err != nil {
 		return m.dropFrame(from, DropMalformed, err)
 	}
 	ctx := context.Background()
 	d := newDelivery(from, c, e)
+	switch k {
+	case transport.Nested:
+		d.Depth = 1
+	case transport.Answer:
+		d.Depth = int(min(max(e.Call.Depth, 1), receiver.MaxDepth))
+		ctx = m.canceled
+	default:
+	}
 	if e.Call.ID != 0 {
 		d.Call = m.newCall(from.Address, e.Call)
 	}
@@ -72,6 +91,16 @@ func entryOf(from member.Identity, c *contact) *member.Member {
 	}
 	// The peer was admitted by its greeting, but this node's view does not contain it yet.
 	return &member.Member{Identity: from, Name: from.Address.String()}
+}
+
+// deliverOwn passes an event of this node to its own handlers. In a handler it does not wait for
+// room, because that room may depend on the handler.
+func (m *Messenger) deliverOwn(ctx context.Context, d receiver.Delivery, depth int) error {
+	d.Depth, d.Wait = depth, mesh.SendTimeout
+	if depth > 0 {
+		ctx = m.canceled
+	}
+	return m.deliverEvent(ctx, d)
 }
 
 // deliverEvent passes an event to the handlers. It also returns when the node shuts down.

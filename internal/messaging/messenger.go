@@ -75,6 +75,7 @@ type Messenger struct {
 	pending  pendingCalls
 	sending  atomic.Int64 // sends in flight
 	requests requestCounts
+	streams  openStreams
 	watches  watches // of observers
 
 	// answering is the context of answers to other members.
@@ -133,9 +134,14 @@ func (m *Messenger) Close(ctx context.Context) error {
 	return err
 }
 
-// Removed fails the calls to a member that was removed from the view.
-func (m *Messenger) Removed(addr member.Address) {
-	m.pending.fail(addr, fmt.Errorf("%w: %s is no longer a member", ErrUnknownOutcome, addr))
+// Inactive ends what waits for a member that is no longer active: its calls, the Sends that wait
+// for room, and its streams. Streams of a later run stay: they can arrive before this node learns
+// of it.
+func (m *Messenger) Inactive(who member.Identity) {
+	err := fmt.Errorf("%w: %s", ErrNotActive, who.Address)
+	m.net.FailSends(who.Address, err)
+	m.pending.fail(who.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
+	m.streams.cut(who, fmt.Errorf("%w: %w", ErrStreamCut, err))
 }
 
 // Requests returns the number of requests that this node has made, by type and result.

@@ -12,6 +12,7 @@ import (
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 func observerIdentity(id string) member.Identity {
@@ -25,7 +26,7 @@ func passEvent(t *testing.T, n *node, e wire.Event) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n.Custom(observerIdentity("o"), frame)
+	return n.Custom(transport.Request, observerIdentity("o"), frame)
 }
 
 // TestObserversSendOnlyRequests checks that no event, call without an answer or datagram of an

@@ -7,20 +7,31 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/transport"
 )
 
 // MaxPending bounds the pending calls of a node: requests, and sends with an outcome.
 const MaxPending = 1 << 16
 
+var errPending = fmt.Errorf("%w: %d outcomes are pending", ErrBusy, MaxPending)
+
 // pendingCall is a call whose answer has not arrived. settle is called once, with the
 // answer or an error, and must not block.
 type pendingCall struct {
-	to      member.Address
-	request bool // its handler must be canceled if the caller stops waiting
-	settle  func(a wire.Answer, err error)
+	to     member.Address
+	kind   transport.Kind // of the call's frame
+	settle func(a wire.Answer, err error)
+}
+
+// isRequest reports whether the handler must be canceled if the caller stops waiting.
+func (c pendingCall) isRequest() bool {
+	return c.kind == transport.Request || c.kind == transport.Answer
 }
 
 // pendingCalls holds the pending calls by id.
@@ -43,15 +54,23 @@ func newPendingCalls() pendingCalls {
 	}
 }
 
-// add adds a call and returns its id. It blocks while there are MaxPending calls.
+// add adds a call and returns its id. While there are MaxPending calls, it blocks for at most
+// mesh.SendTimeout, and not at all in a handler: other handlers may wait for it.
 func (p *pendingCalls) add(
 	ctx context.Context, quit <-chan struct{}, c pendingCall,
 ) (uint64, error) {
 	select {
 	case p.room <- struct{}{}:
 	default:
+		if receiver.Depth(ctx) > 0 {
+			return 0, errPending
+		}
+		limit := time.NewTimer(mesh.SendTimeout)
+		defer limit.Stop()
 		select {
 		case p.room <- struct{}{}:
+		case <-limit.C:
+			return 0, errPending
 		case <-ctx.Done():
 			return 0, fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 		case <-quit:
@@ -97,7 +116,7 @@ func (p *pendingCalls) close() map[uint64]pendingCall {
 	p.closed = true
 	requests := map[uint64]pendingCall{}
 	for id, c := range p.calls {
-		if c.request {
+		if c.isRequest() {
 			requests[id] = c
 			delete(p.calls, id)
 			<-p.room

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/athena-go/athena/internal/eventname"
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/leader"
@@ -83,16 +85,18 @@ func (m *Messenger) request(
 		}
 		done <- struct{ err error }{err}
 	}
-	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to, true, settle})
+	depth := receiver.Depth(ctx)
+	kind := requestKind(depth, e.name)
+	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to, kind, settle})
 	if err != nil {
 		return err
 	}
-	c := wire.Call{ID: id, Request: true, Leader: led != nil}
+	c := wire.Call{ID: id, Request: true, Leader: led != nil, Depth: uint64(depth)}
 	if at, ok := ctx.Deadline(); ok {
 		c.Timeout = max(time.Until(at), 1)
 	}
 	sending, sent := withLeadership(ctx, led)
-	err = m.sendCall(sending, contact, e, c)
+	err = m.sendCall(sending, contact, e, kind, c)
 	sent()
 	if err != nil {
 		if !m.pending.remove(id) {
@@ -110,9 +114,19 @@ func (m *Messenger) request(
 		}
 	}
 	if err = (<-done).err; errors.Is(err, ErrUnknownOutcome) { // Close may be about to settle it
-		m.cancelCall(to, id) // also after a loss: the frame may be on the next connection
+		m.cancelCall(to, kind, id) // also after a loss: the frame may be on the next connection
 	}
 	return err
+}
+
+// requestKind returns the kind of a request. The receiver refuses a request among the answers if it
+// would have to wait for room, so these requests do not wait for handlers: neither those of
+// handlers, nor those of Athena, which an operator needs most when a handler hangs.
+func requestKind(depth int, name string) transport.Kind {
+	if depth > 0 || eventname.IsReserved(name) {
+		return transport.Answer
+	}
+	return transport.Request
 }
 
 // withLeadership returns a copy of ctx that is also canceled when the leadership ends, and its
@@ -173,16 +187,12 @@ func (m *Messenger) answerError(from member.Address, a wire.Answer) error {
 
 // sendCall sends the event of a pending call.
 func (m *Messenger) sendCall(
-	ctx context.Context, to *contact, e *outgoing, c wire.Call,
+	ctx context.Context, to *contact, e *outgoing, k transport.Kind, c wire.Call,
 ) error {
+	depth := receiver.Depth(ctx)
 	if to.Address == m.self {
-		return m.deliverCall(ctx, to.Member, e, c)
+		return m.deliverCall(ctx, to.Member, e, c, depth)
 	}
-	if m.sending.Add(1) > MaxSending {
-		m.sending.Add(-1)
-		return ErrBusy
-	}
-	defer m.sending.Add(-1)
 	// The sends of a broadcast share e, but each has its own call.
 	own := getBuffer()
 	defer own.release()
@@ -191,13 +201,13 @@ func (m *Messenger) sendCall(
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
 	}
 	// If this is the only call, no other frame is likely to share the packet, so flush.
-	flush := c.Request && m.pending.isOnly()
-	return sendError(to.to.Send(ctx, transport.Custom, own.b, flush))
+	mode := mesh.SendMode{Flush: c.Request && m.pending.isOnly(), Try: !c.Request && depth > 1}
+	return m.sendFrame(ctx, to, k, own.b, mode)
 }
 
 // deliverCall passes a call to this node's own receiver.
 func (m *Messenger) deliverCall(
-	ctx context.Context, self *member.Member, e *outgoing, c wire.Call,
+	ctx context.Context, self *member.Member, e *outgoing, c wire.Call, depth int,
 ) error {
 	d := e.delivery(self)
 	d.Call = m.newCall(m.self, c)
@@ -206,7 +216,7 @@ func (m *Messenger) deliverCall(
 			return notLeader(l)
 		}
 	}
-	err := m.deliverEvent(ctx, d)
+	err := m.deliverOwn(ctx, d, depth)
 	if err == nil || errors.Is(err, ErrClosed) {
 		return err
 	}

@@ -68,15 +68,36 @@ func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o 
 	if o.Outcome != nil {
 		return m.sendWithOutcome(ctx, c, e, o.Outcome)
 	}
+	depth := receiver.Depth(ctx)
+	if to == m.self {
+		return deliveryError(ctx, m.deliverOwn(ctx, e.delivery(c.Member), depth))
+	}
+	return m.sendFrame(ctx, c, eventKind(depth), e.Frame(), sendMode(depth))
+}
+
+// eventKind returns the kind of an event that is sent at a depth. Events of handlers do not wait
+// behind others: the handlers of the others may wait for them.
+func eventKind(depth int) transport.Kind {
+	if depth > 0 {
+		return transport.Nested
+	}
+	return transport.Custom
+}
+
+// sendMode returns how an event waits for room. The handlers of nested events do not wait, so that
+// others can wait for them.
+func sendMode(depth int) mesh.SendMode { return mesh.SendMode{Try: depth > 1} }
+
+// sendFrame sends a frame unless too many are being sent.
+func (m *Messenger) sendFrame(
+	ctx context.Context, to *contact, k transport.Kind, frame []byte, mode mesh.SendMode,
+) error {
 	if m.sending.Add(1) > MaxSending {
 		m.sending.Add(-1)
-		return ErrBusy
+		return fmt.Errorf("%w: %d sends are waiting", ErrBusy, MaxSending)
 	}
 	defer m.sending.Add(-1)
-	if to == m.self {
-		return deliveryError(ctx, m.deliverEvent(ctx, e.delivery(c.Member)))
-	}
-	return sendError(c.to.Send(ctx, transport.Custom, e.Frame(), false))
+	return sendError(to.to.Send(ctx, k, frame, mode))
 }
 
 // sendWithOutcome is like send, but for a sender that waits for the outcome.
@@ -93,11 +114,12 @@ func (m *Messenger) sendWithOutcome(
 		stop(err)
 		report(to.Address, err)
 	}
-	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to.Address, false, settle})
+	kind := eventKind(receiver.Depth(ctx))
+	id, err := m.pending.add(ctx, m.cfg.Quit, pendingCall{to.Address, kind, settle})
 	if err != nil {
 		return err
 	}
-	err = m.sendCall(sending, to, e, wire.Call{ID: id})
+	err = m.sendCall(sending, to, e, kind, wire.Call{ID: id})
 	if err != nil && !m.pending.remove(id) {
 		return nil // settle reports it
 	}
@@ -112,7 +134,7 @@ func (m *Messenger) trySend(
 		return false
 	}
 	c, err := m.checkSend(ctx, to)
-	return err == nil && c.to.TrySend(transport.Custom, e.Frame())
+	return err == nil && c.to.TrySend(eventKind(receiver.Depth(ctx)), e.Frame())
 }
 
 // checkSend returns the contact of a member, or an error if nothing can be sent to it now.
@@ -156,6 +178,10 @@ func sendError(err error) error {
 		return nil
 	case errors.Is(err, mesh.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, mesh.ErrNoRoom):
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	case errors.Is(err, ErrNotActive):
+		return err
 	default:
 		return fmt.Errorf("%w: %w", ErrNotDelivered, err)
 	}

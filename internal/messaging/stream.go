@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/athena-go/athena/internal/mesh"
@@ -48,7 +49,7 @@ func (m *Messenger) OpenStream(
 	case err != nil:
 		return nil, sendError(err)
 	}
-	return m.newStream(to, raw, make(chan struct{}, 1)), nil
+	return m.newStream(c.Identity, raw, make(chan struct{}, 1)), nil
 }
 
 // encodeHead encodes the head of a stream: an event without a payload.
@@ -81,14 +82,14 @@ func (m *Messenger) openLoopback(
 	}
 	ours, theirs := newLoopback()
 	begun := make(chan error, 1)
-	go serve(self, maps.Clone(metadata), m.newStream(self.Address, theirs, nil),
+	go serve(self, maps.Clone(metadata), m.newStream(self.Identity, theirs, nil),
 		func(refused error) { begun <- refused })
 	select {
 	case refused := <-begun:
 		if refused != nil {
 			return nil, m.answerError(self.Address, answerTo(wire.Call{}, true, refused))
 		}
-		return m.newStream(self.Address, ours, nil), nil
+		return m.newStream(self.Identity, ours, nil), nil
 	case <-ctx.Done():
 		_ = ours.Close()
 		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, context.Cause(ctx))
@@ -130,7 +131,7 @@ func (m *Messenger) Stream(from member.Identity, head []byte, raw mesh.BulkStrea
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		s := m.newStream(from.Address, raw, nil)
+		s := m.newStream(from, raw, nil)
 		serve(*entryOf(from, m.contactOf(from.Address)), e.Metadata, s, begin)
 	}()
 	select {
@@ -152,7 +153,7 @@ func refuseStream(raw mesh.BulkStream, outcome wire.Outcome, err error) {
 // stream implements receiver.Stream. It translates the errors of a transport stream.
 type stream struct {
 	m    *Messenger
-	peer member.Address
+	peer member.Identity
 	raw  mesh.BulkStream
 	stop func() bool // cancels the AfterFunc that closes raw
 
@@ -162,14 +163,50 @@ type stream struct {
 	accepted atomic.Bool
 	turn     chan struct{}
 	refused  error // the reason if the peer refused the stream; guarded by turn
+
+	cut atomic.Pointer[error] // why this node ended the stream; nil if it did not
+}
+
+// openStreams holds the streams that are not closed.
+type openStreams struct {
+	mu   sync.Mutex
+	open map[*stream]bool
+}
+
+func (o *openStreams) add(s *stream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.open == nil {
+		o.open = map[*stream]bool{}
+	}
+	o.open[s] = true
+}
+
+func (o *openStreams) remove(s *stream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, s)
+}
+
+// cut ends all streams of a run and of earlier ones with err.
+func (o *openStreams) cut(who member.Identity, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for s := range o.open {
+		if s.peer.Address == who.Address && s.peer.Incarnation <= who.Incarnation {
+			s.cut.Store(&err)
+			_ = s.raw.Close()
+		}
+	}
 }
 
 // newStream returns a stream for the application. turn is nil if no verdict is expected.
 func (m *Messenger) newStream(
-	peer member.Address, raw mesh.BulkStream, turn chan struct{},
+	peer member.Identity, raw mesh.BulkStream, turn chan struct{},
 ) *stream {
 	s := &stream{m: m, peer: peer, raw: raw, turn: turn}
 	s.accepted.Store(turn == nil)
+	m.streams.add(s)
 	s.stop = context.AfterFunc(m.streaming, func() { _ = raw.Close() })
 	return s
 }
@@ -191,6 +228,7 @@ func (s *stream) CloseWrite() error { return s.writeError(s.raw.CloseWrite()) }
 
 func (s *stream) Close() error {
 	s.stop()
+	s.m.streams.remove(s)
 	return s.raw.Close()
 }
 
@@ -224,7 +262,7 @@ func (s *stream) readVerdict() error {
 	}
 	text, _ := io.ReadAll(io.LimitReader(s.raw, wire.MaxAnswerText)) // a part of the text is enough
 	a.Text = string(text)
-	return s.m.answerError(s.peer, a)
+	return s.m.answerError(s.peer.Address, a)
 }
 
 // writeError is like streamError, but for writers. If the peer refused the stream, it returns the
@@ -245,6 +283,9 @@ func (s *stream) streamError(err error) error {
 	}
 	if ended := s.m.ctxErr(context.Background()); ended != nil {
 		return fmt.Errorf("%w: %w", ended, err)
+	}
+	if cut := s.cut.Load(); cut != nil {
+		return *cut
 	}
 	switch {
 	case errors.Is(err, transport.ErrStreamClosed):

@@ -60,7 +60,7 @@ func TestStreamWithABadHead(t *testing.T) {
 func TestStreamWithoutAVerdict(t *testing.T) {
 	inWorld(t, addEcho, func(t *testing.T, nodes []*node) {
 		ours, theirs := newLoopback()
-		s := nodes[0].newStream(address(1), ours, make(chan struct{}, 1))
+		s := nodes[0].newStream(member.Identity{Address: address(1)}, ours, make(chan struct{}, 1))
 		if err := errors.Join(theirs.CloseWrite(), theirs.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -69,12 +69,11 @@ func (n *benchNode) System(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *benchNode) Custom(_ member.Identity, frame []byte) error {
-	n.frames[transport.Custom] <- slices.Clone(frame)
+func (n *benchNode) Custom(k transport.Kind, _ member.Identity, frame []byte) error {
+	n.frames[k] <- slices.Clone(frame)
 	return nil
 }
 
-func (n *benchNode) Answered(member.Identity, []byte) error          { return nil }
 func (n *benchNode) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (n *benchNode) Datagram(member.Identity, []byte)                {}
 

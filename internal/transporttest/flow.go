@@ -34,11 +34,8 @@ func testOrder(t *testing.T, w World) {
 		frame := fmt.Sprintf("%d %s", i, strings.Repeat("x", i%1500))
 		want = append(want, frame)
 		a.Notify(addr(2), []byte(frame))
-		if err := a.Send(context.Background(), addr(2), []byte(frame)); err != nil {
-			t.Fatalf("Send %d: %v", i, err)
-		}
-		if err := a.answer(addr(2), []byte(frame)); err != nil {
-			t.Fatalf("Answer %d: %v", i, err)
+		if err := a.sendEach(addr(2), []byte(frame)); err != nil {
+			t.Fatalf("frame %d: %v", i, err)
 		}
 		if i%50 == 49 {
 			// Let the queues drain before they are full.

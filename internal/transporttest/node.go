@@ -5,6 +5,7 @@ package transporttest
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -164,13 +165,8 @@ func (n *node) System(from member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Custom(from member.Identity, frame []byte) error {
-	n.take(transport.Custom, from, frame)
-	return nil
-}
-
-func (n *node) Answered(from member.Identity, frame []byte) error {
-	n.take(transport.Answer, from, frame)
+func (n *node) Custom(k transport.Kind, from member.Identity, frame []byte) error {
+	n.take(k, from, frame)
 	return nil
 }
 
@@ -313,7 +309,17 @@ func (n *node) hasReceived(k transport.Kind, count int) func() bool {
 func (n *node) address() member.Address { return n.greet.From.Address }
 
 func (n *node) answer(to member.Address, frame []byte) error {
-	return n.Destination(to).Send(n.t.Context(), transport.Answer, frame, false)
+	return n.Destination(to).Send(n.t.Context(), transport.Answer, frame, mesh.SendMode{})
+}
+
+// sendEach sends a frame once as each kind except System.
+func (n *node) sendEach(to member.Address, frame []byte) error {
+	for k := transport.System + 1; k < transport.Kinds; k++ {
+		if err := n.Destination(to).Send(n.t.Context(), k, frame, mesh.SendMode{}); err != nil {
+			return fmt.Errorf("%v: %w", k, err)
+		}
+	}
+	return nil
 }
 
 // connect connects two nodes; the first node dials.

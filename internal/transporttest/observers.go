@@ -51,7 +51,8 @@ func testObservers(t *testing.T, w World) {
 	if from != o.greet.From || !from.Address.IsObserver() {
 		t.Errorf("the frame came from %v, want %v", from, o.greet.From)
 	}
-	err := a.Destination(from.Address).Send(ctx, transport.Answer, []byte("answer"), true)
+	answer := []byte("answer")
+	err := a.Destination(from.Address).Send(ctx, transport.Answer, answer, mesh.SendMode{Flush: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,9 +137,10 @@ func testStuckObserver(t *testing.T, w World) {
 	a, o, ctx := joinConnected(t, w)
 	o.stop(transport.Answer)
 	answer := make([]byte, mesh.MaxObserverBytes)
+	mode := mesh.SendMode{Flush: true, Patient: true}
 	began, sent := time.Now(), 0
 	for ; ctx.Err() == nil && a.Stats().Observers > 0; sent++ {
-		_ = a.Destination(o.greet.From.Address).Send(ctx, transport.Answer, answer, true)
+		_ = a.Destination(o.greet.From.Address).Send(ctx, transport.Answer, answer, mode)
 	}
 	if took := time.Since(began); ctx.Err() != nil || took > 15*time.Second {
 		t.Errorf("the observer is connected after %v, want it to be disconnected", took)

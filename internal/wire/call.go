@@ -28,6 +28,7 @@ type Call struct {
 	Request bool          // the sender wants a value
 	Leader  bool          // only the quorate leader may handle it
 	Timeout time.Duration // how much longer the sender waits; 0 means no limit
+	Depth   uint64        // number of handlers that led to the call; see receiver.Depth
 }
 
 // Outcome is the outcome of a call.
@@ -102,6 +103,11 @@ func IsCancel(frame []byte) bool {
 	return len(frame) > headerBytes && message.Kind(frame[2]) == kindCancel
 }
 
+// IsCall reports whether a frame is an event whose sender waits for the outcome.
+func IsCall(frame []byte) bool {
+	return len(frame) > headerBytes && message.Kind(frame[2]) == kindCall
+}
+
 // finish returns dst with the frame appended, or dst and the error.
 func (c *codec) finish(dst []byte, limit int) ([]byte, error) {
 	if n := len(c.b) - len(dst); c.err == nil && n > limit {
@@ -136,6 +142,9 @@ func (c *codec) call(v *Call) {
 	c.bool(&v.Request)
 	c.bool(&v.Leader)
 	c.duration(&v.Timeout)
+	if c.hasAddedField() {
+		c.uint64(&v.Depth)
+	}
 	c.leave(outer)
 }
 

@@ -108,15 +108,14 @@ func (d *disguised) System(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (*disguised) Greeted(message.Message)                         {}
-func (*disguised) Needs(member.Address) bool                       { return true }
-func (*disguised) StoreOf(member.Address) (none member.StoreID)    { return none }
-func (*disguised) Ask(member.Address, member.StoreID)              {}
-func (*disguised) Custom(member.Identity, []byte) error            { return nil }
-func (*disguised) Answered(member.Identity, []byte) error          { return nil }
-func (*disguised) Stream(member.Identity, []byte, mesh.BulkStream) {}
-func (*disguised) Datagram(member.Identity, []byte)                {}
-func (*disguised) Lost(member.Identity)                            {}
+func (*disguised) Greeted(message.Message)                              {}
+func (*disguised) Needs(member.Address) bool                            { return true }
+func (*disguised) StoreOf(member.Address) (none member.StoreID)         { return none }
+func (*disguised) Ask(member.Address, member.StoreID)                   {}
+func (*disguised) Custom(transport.Kind, member.Identity, []byte) error { return nil }
+func (*disguised) Stream(member.Identity, []byte, mesh.BulkStream)      {}
+func (*disguised) Datagram(member.Identity, []byte)                     {}
+func (*disguised) Lost(member.Identity)                                 {}
 
 // disguise sends lies from one address for a while, and records how many.
 func (w *testNode) disguise(

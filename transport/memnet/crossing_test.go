@@ -220,18 +220,13 @@ func (n *node) System(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Custom(_ member.Identity, frame []byte) error {
-	n.take(transport.Custom, frame)
+func (n *node) Custom(k transport.Kind, _ member.Identity, frame []byte) error {
+	n.take(k, frame)
 	return nil
 }
 
 func (n *node) Stream(member.Identity, []byte, mesh.BulkStream) {}
 func (n *node) Datagram(member.Identity, []byte)                {}
-
-func (n *node) Answered(_ member.Identity, frame []byte) error {
-	n.take(transport.Answer, frame)
-	return nil
-}
 
 func (n *node) Lost(member.Identity) {}
 

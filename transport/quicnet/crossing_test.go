@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -97,12 +98,11 @@ func (n *node) talk(to member.Address, frames int) error {
 		}
 		frame := fmt.Appendf(nil, "%v %d", n.self.Address, i)
 		n.Notify(to, frame)
-		if err := n.Send(context.Background(), to, frame); err != nil {
-			return err
-		}
-		err := n.Destination(to).Send(context.Background(), transport.Answer, frame, false)
-		if err != nil {
-			return err
+		for k := transport.System + 1; k < transport.Kinds; k++ {
+			err := n.Destination(to).Send(context.Background(), k, frame, mesh.SendMode{})
+			if err != nil {
+				return err
+			}
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -35,12 +35,7 @@ func (n *stuckNode) Needs(a member.Address) bool {
 	return strings.HasPrefix(a.Host, neededHosts)
 }
 
-func (n *stuckNode) Custom(member.Identity, []byte) error {
-	<-n.quit
-	return nil
-}
-
-func (n *stuckNode) Answered(member.Identity, []byte) error {
+func (n *stuckNode) Custom(transport.Kind, member.Identity, []byte) error {
 	<-n.quit
 	return nil
 }

@@ -139,8 +139,8 @@ func (n *node) System(_ member.Identity, frame []byte) error {
 	return nil
 }
 
-func (n *node) Custom(_ member.Identity, frame []byte) error {
-	n.frames[transport.Custom] <- slices.Clone(frame)
+func (n *node) Custom(k transport.Kind, _ member.Identity, frame []byte) error {
+	n.frames[k] <- slices.Clone(frame)
 	return nil
 }
 
@@ -151,11 +151,6 @@ func (n *node) Stream(_ member.Identity, head []byte, s mesh.BulkStream) {
 }
 
 func (n *node) Datagram(member.Identity, []byte) {}
-
-func (n *node) Answered(_ member.Identity, frame []byte) error {
-	n.frames[transport.Answer] <- slices.Clone(frame)
-	return nil
-}
 
 func (n *node) Lost(peer member.Identity) { n.lost <- peer }
 

@@ -71,7 +71,7 @@ var _ transport.Conn = (*conn)(nil)
 
 // Bulk streams are numbered after the kinds. The dialing end uses even numbers, the other end odd
 // ones.
-const firstBulkID = 4
+const firstBulkID = (uint32(transport.Kinds) + 1) &^ 1
 
 func (n *network) newConn(id connID, dialed string) *conn {
 	c := &conn{

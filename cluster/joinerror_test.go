@@ -40,7 +40,9 @@ func TestJoinErrorListsAnswers(t *testing.T) {
 	report(9, errors.New("a stranger")) // not a seed
 	err := error((&Node{observer: o}).joinError(errHopeless))
 	want := `cluster: could not join: every other seed refused the connection
-	127.0.0.1:2: join refused: cluster full, all seats are taken; it has a different list of seeds
+	127.0.0.1:2: join refused: cluster full, ` +
+		`all seats are taken, or kept for members that left (see the log of the leader); ` +
+		`it has a different list of seeds
 	127.0.0.1:3: boom
 	127.0.0.1:4: no answer`
 	if err.Error() != want {

@@ -97,6 +97,9 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 		m.lead.waiting = replaceOrAppend(m.lead.waiting, j, m.cfg.Size,
 			func(o joiner) bool { return o.Address == j.Address })
 	}
+	if reason == message.ReasonClusterFull {
+		m.traceKeptSeat()
+	}
 	m.send(in.From.Address, answer)
 }
 

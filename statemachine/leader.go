@@ -19,6 +19,7 @@ type leaderState struct {
 	heartbeatAt  time.Time // when to send the next acks and claims
 	peers        []*peer   // the other members of the roster
 	waiting      []joiner
+	keptAt       time.Time // when a kept seat was last traced
 	// boundSeen is the highest version to which a member is known to be bound.
 	boundSeen uint64
 	// joinedAt is when a joiner last got a place. claimsSent counts the claims sent to silent

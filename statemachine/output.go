@@ -85,6 +85,7 @@ const (
 	RecordsEnded                           // the leader dropped the records of a silent Peer
 	Raised                                 // the leader must exceed Version, to which Peer is bound
 	Replaced                               // the leader gave the place of Peer to another store
+	SeatKept                               // the leader keeps the seat of Peer, though a joiner waits
 	TraceKinds                             // the number of kinds
 )
 
@@ -95,6 +96,7 @@ var traceKindNames = [TraceKinds]string{
 	"loses authority", "steps down", "moves a member", "has left", "starts a new run",
 	"is overruled", "votes", "counts a vote", "misses a heartbeat", "revokes a record",
 	"ends the records of a member", "must exceed a version", "gives a place to another store",
+	"keeps a seat",
 }
 
 // String returns the name that test/scenarios.md uses.
@@ -123,6 +125,8 @@ type Trace struct {
 	Cause Cause
 	// Heard is when the last ack from Peer arrived, in Suspected and Overruled.
 	Heard time.Time
+	// Left is how long the seat of Peer is still kept, in SeatKept.
+	Left time.Duration
 }
 
 // drop traces an ignored message. Every ignored message is traced here.

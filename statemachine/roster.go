@@ -203,6 +203,29 @@ func (m *Machine) freeSeat(requested bool) (member.Address, bool) {
 	return member.Address{}, false
 }
 
+// keptSeatPause is the shortest time between two traces of a kept seat.
+const keptSeatPause = time.Minute
+
+// traceKeptSeat traces which seat a refused joiner would get first, if one is kept for a member
+// that left.
+func (m *Machine) traceKeptSeat() {
+	if m.role != member.Leading ||
+		!m.lead.keptAt.IsZero() && m.now.Sub(m.lead.keptAt) < keptSeatPause {
+		return
+	}
+	var kept Trace
+	for _, e := range m.durable.Held.Roster {
+		left := m.seatDeadline(e).Sub(m.now)
+		if e.Status == member.Leaving && e.Gone && left > 0 && (kept.Kind == 0 || left < kept.Left) {
+			kept = Trace{Kind: SeatKept, Peer: e.Address, Left: left}
+		}
+	}
+	if kept.Kind != 0 {
+		m.lead.keptAt = m.now
+		m.trace(kept)
+	}
+}
+
 // seatDeadline returns until when the seat of a gone member is kept for it. A new leader counts
 // from its election, because it does not know when the member was last heard.
 func (m *Machine) seatDeadline(e member.Member) time.Time {

@@ -231,6 +231,31 @@ func TestASeatIsKeptForSeatTimeout(t *testing.T) {
 	}
 }
 
+// While a joiner waits for a seat that is kept, the leader traces this once a minute, with the
+// member and the time that is left.
+func TestAKeptSeatIsTraced(t *testing.T) {
+	b, l, i, left := keptFor(t, time.Hour, false)
+	var traced []time.Time
+	b.nodes[l].trace = nil
+	b.until(5*time.Minute, "three traces", func() bool {
+		for _, trace := range b.nodes[l].trace {
+			if trace.Kind != statemachine.SeatKept {
+				continue
+			}
+			traced = append(traced, b.now)
+			want := left.Add(time.Hour).Sub(b.now)
+			if off := (trace.Left - want).Abs(); trace.Peer != addr(i) || off > time.Second {
+				t.Errorf("traced %+v, want n%d and %v", trace, i+1, want)
+			}
+		}
+		b.nodes[l].trace = nil
+		return len(traced) == 3
+	})
+	if took := traced[2].Sub(traced[0]); took < 2*time.Minute {
+		t.Errorf("three traces within %v, want two minutes at least", took)
+	}
+}
+
 // Its member returns to a seat that is kept, with its vote.
 func TestAMemberReturnsToTheSeatThatIsKept(t *testing.T) {
 	for _, onPurpose := range []bool{false, true} {

@@ -53,6 +53,8 @@ var traceLines = map[statemachine.TraceKind]line{
 	statemachine.Replaced: {slog.LevelWarn,
 		"the place of a member went to another store: its data directory was lost, " +
 			"or another process has its address"},
+	statemachine.SeatKept: {slog.LevelWarn,
+		"a node waits for a seat that is kept for a member: start that member, or run athena release"},
 	statemachine.NewRun: {slog.LevelWarn,
 		"the roster can never elect a leader again: starting as a new member; " +
 			"tokens may start again at 1"},
@@ -95,7 +97,7 @@ func (o *Observer) logTraces(traces []statemachine.Trace, elected bool) {
 }
 
 // maxTraceAttrs is the maximum number of attributes of a trace.
-const maxTraceAttrs = 8
+const maxTraceAttrs = 9
 
 func (o *Observer) logTrace(t statemachine.Trace) {
 	l := traceLine(t)
@@ -125,6 +127,9 @@ func (o *Observer) logTrace(t statemachine.Trace) {
 	}
 	if t.Stage != 0 {
 		attrs = append(attrs, slog.String("stage", t.Stage.String()))
+	}
+	if t.Left != 0 {
+		attrs = append(attrs, slog.Float64("kept_ms", Milliseconds(t.Left)))
 	}
 	switch {
 	case t.Kind != statemachine.MemberMoved:

@@ -75,6 +75,9 @@ func TestTraceLines(t *testing.T) {
 		{statemachine.Trace{Kind: statemachine.Replaced, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the place of a member went ` +
 				`to another store: its data directory was lost, or another process has its address"}`},
+		{statemachine.Trace{Kind: statemachine.SeatKept, Version: 5, Peer: peer, Left: time.Hour},
+			`{"level":"warn","version":5,"peer":"127.0.0.1:2","kept_ms":3600000,"message":"a node waits ` +
+				`for a seat that is kept for a member: start that member, or run athena release"}`},
 		{statemachine.Trace{Kind: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},

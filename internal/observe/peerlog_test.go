@@ -161,7 +161,8 @@ func TestWhatMessagesSay(t *testing.T) {
 				"join refused: holds state, this node holds the state of an earlier cluster, " +
 					"but that leader has no state yet"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonClusterFull},
-				"join refused: cluster full, all seats are taken"},
+				"join refused: cluster full, all seats are taken, or kept for members that left (see the log " +
+					"of the leader)"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonVersionJump},
 				"join refused: version jump, this node takes part only above far higher tokens, as after " +
 					"athena recover: stop all nodes, and run it on each with the same --tokens-above"},

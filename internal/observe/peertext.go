@@ -60,9 +60,10 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 
 // refusalTexts explains the reasons of refused joins.
 var refusalTexts = map[message.Reason]string{
-	message.ReasonNotLeader:   "it does not lead",
-	message.ReasonClusterFull: "all seats are taken",
-	message.ReasonNotSettled:  "another change of members is in progress",
+	message.ReasonNotLeader: "it does not lead",
+	message.ReasonClusterFull: "all seats are taken, or kept for members that left (see the log " +
+		"of the leader)",
+	message.ReasonNotSettled: "another change of members is in progress",
 	message.ReasonHoldsState: "this node holds the state of an earlier cluster, " +
 		"but that leader has no state yet",
 	message.ReasonNotMember:      "it leads an earlier cluster that this node does not belong to",

@@ -59,7 +59,8 @@ var rare = []rule{
 	rule(message.ReasonJoinOnly), rule(message.ReasonOtherSeeds),
 	rule(message.ReasonVotedTwice), rule(message.ReasonNotActive),
 	rule(message.ReasonOtherCluster), rule(message.ReasonNotCandidate),
-	ruleTraces + rule(statemachine.NewRun), ruleTraces + rule(statemachine.Raised), ruleFenced,
+	ruleTraces + rule(statemachine.NewRun), ruleTraces + rule(statemachine.Raised),
+	ruleTraces + rule(statemachine.SeatKept), ruleFenced,
 }
 
 // rarest lists rules that one run in thousands reaches, which make swarm requires. Tests of the

@@ -83,7 +83,7 @@ func (s *Settings) Define(f *pflag.FlagSet) {
 	f.DurationVar(&c.HandOverToPreferred, "hand-over-to-preferred", 0,
 		"how long a more preferred node is active before the leader hands over to it; 0 disables this")
 	f.DurationVar(&c.SeatTimeout, "seat-timeout", cluster.DefaultSeatTimeout,
-		"how long the seat of a lost member is kept for it before a node at another address gets it")
+		"how long this node, as the leader, keeps the seat of a lost member for it")
 	f.Var(labelList{&c.Labels}, "label",
 		"`KEY=VALUE,...` that describe this node to the others")
 	f.BoolVar(&c.TrustRefusal, "trust-refusal", false,

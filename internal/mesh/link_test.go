@@ -18,8 +18,9 @@ import (
 // idleConn is a connection to which nothing is written.
 type idleConn struct{ transport.Conn }
 
-func (idleConn) Close(transport.Code, string) {}
-func (idleConn) Heard() uint64                { return 0 }
+func (idleConn) Close(transport.Code, string)  {}
+func (idleConn) Heard() uint64                 { return 0 }
+func (idleConn) Remote() (none member.Address) { return none }
 func (idleConn) Stream(transport.Kind) transport.FrameStream {
 	panic("a frame is written before the greet")
 }

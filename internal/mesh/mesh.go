@@ -109,7 +109,7 @@ type Mesh struct {
 
 	prepared preparation
 
-	greets chan struct{} // one entry for each pending greeting on a connection that a peer dialed
+	greets pendingGreets
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
@@ -138,7 +138,7 @@ func New(
 	m := &Mesh{
 		cfg:      cfg,
 		reports:  reporter{to: cfg.Report},
-		greets:   make(chan struct{}, cfg.maxPeers()),
+		greets:   pendingGreets{limit: cfg.maxPeers()},
 		peers:    make(map[member.Address]*peer),
 		slots:    newDialSlots(),
 		prepared: preparation{wake: make(chan struct{}, 1)},
@@ -309,16 +309,15 @@ func (m *Mesh) acceptConns() {
 			}
 			return
 		}
-		select {
-		case m.greets <- struct{}{}:
-			m.work.Go(func() {
-				answered := sync.OnceFunc(func() { <-m.greets })
-				defer answered()
-				m.answerGreet(conn, answered)
-			})
-		default:
-			conn.Close(transport.CodeBusy, "too many pending greets")
+		pending, evicted := m.greets.add(conn)
+		if evicted != nil {
+			evicted.conn.Close(transport.CodeBusy, "too many pending greets")
 		}
+		m.work.Go(func() {
+			passed := func() { m.greets.remove(pending) }
+			defer passed()
+			m.answerGreet(conn, passed)
+		})
 	}
 }
 

@@ -299,10 +299,12 @@ func testMuteDialers(t *testing.T, w World) {
 		mute = append(mute, dialRaw(t, stranger, addr(1)))
 	}
 	time.Sleep(100 * time.Millisecond) // wait until all connections are accepted
-	if code, err := dialRaw(t, stranger, addr(1)).closed(); code != transport.CodeBusy || err != nil {
-		t.Errorf("dialer above the limit: closed with %v, %v; want %v", code, err, transport.CodeBusy)
+	mute = append(mute, dialRaw(t, stranger, addr(1)))
+	if code, err := mute[0].closed(); code != transport.CodeBusy || err != nil {
+		t.Errorf("the oldest dialer, one above the limit: closed with %v, %v; want %v",
+			code, err, transport.CodeBusy)
 	}
-	for i, r := range mute {
+	for i, r := range mute[1:] {
 		if code, err := r.closed(); code != transport.CodeTimeout || err != nil {
 			t.Errorf("silent dialer %d: closed with %v, %v; want %v", i, code, err, transport.CodeTimeout)
 		}
@@ -311,6 +313,25 @@ func testMuteDialers(t *testing.T, w World) {
 		t.Errorf("silent dialers were closed after %v, want at most 5 s", took)
 	}
 	connect(t, join(t, w, addr(2)), a)
+}
+
+// testMuteDialersLeaveRoom dials 120 connections a second from one host, which never greet. Another
+// host connects in the meantime.
+func testMuteDialersLeaveRoom(t *testing.T, w World) {
+	a := join(t, w, addr(1))
+	stranger := listenRaw(t, w, addr(9))
+	flood := func(d time.Duration, end func() bool) {
+		for begin := time.Now(); time.Since(begin) < d && !end(); time.Sleep(time.Second / 120) {
+			dialRaw(t, stranger, addr(1))
+		}
+	}
+	flood(time.Second, func() bool { return false })
+	b := join(t, w, addr(2))
+	b.Notify(addr(1), []byte("x"))
+	arrived := a.hasReceived(transport.System, 1)
+	if flood(200*time.Millisecond, arrived); !arrived() {
+		t.Error("another host is not connected after 200 ms")
+	}
 }
 
 func testPeersBounded(t *testing.T, w World) {

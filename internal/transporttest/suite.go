@@ -98,6 +98,7 @@ func suite() []suiteTest {
 		{"FramesThatStandStillTimeOut", testFramesStandStill},
 		{"StrangersShareRoom", testStrangersShareRoom},
 		{"MuteDialersAreClosed", testMuteDialers},
+		{"MuteDialersLeaveRoom", testMuteDialersLeaveRoom},
 		{"PeersAreBounded", testPeersBounded},
 		{"StreamsCarryBothWays", testStreamsCarry},
 		{"HalfOfAStreamCloses", testHalfClose},

@@ -72,6 +72,10 @@ func (c *conn) Heard() uint64 { return c.heard.Load() }
 // connections are reset.
 func (c *conn) PortRefused(context.Context, member.Address) bool { return false }
 
+// Remote implements transport.Conn.
+func (c *conn) Remote() member.Address { return c.peer }
+
+// Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return nil }
 
 // Binding implements transport.Conn.

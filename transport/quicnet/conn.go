@@ -14,6 +14,7 @@ import (
 
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/transports"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -104,6 +105,8 @@ func (c *conn) Close(code transport.Code, reason string) {
 func (c *conn) RTT() time.Duration { return c.quic.ConnectionStats().SmoothedRTT }
 
 func (c *conn) Heard() uint64 { return c.quic.ConnectionStats().PacketsReceived }
+
+func (c *conn) Remote() member.Address { return transports.AddressOf(c.quic.RemoteAddr()) }
 
 func (c *conn) Certificate() *x509.Certificate {
 	if !c.named {

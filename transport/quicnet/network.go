@@ -270,8 +270,7 @@ func (n *network) Accept() (transport.Conn, error) {
 
 // reportFailed reports a failed handshake that another host started.
 func (n *network) reportFailed(from net.Addr, err error) {
-	addr, parseErr := member.ParseAddress(from.String())
-	if parseErr == nil && n.failed != nil {
+	if addr := transports.AddressOf(from); !addr.IsZero() && n.failed != nil {
 		n.failed(addr, translateError(err))
 	}
 }

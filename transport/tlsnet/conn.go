@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
+	"github.com/athena-go/athena/internal/transports"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -167,6 +168,11 @@ func (c *conn) RTT() time.Duration { return c.lanes[systemLane].rtt() }
 // Heard implements transport.Conn.
 func (c *conn) Heard() uint64 {
 	return c.lanes[systemLane].heard.Load() + c.lanes[bulkLane].heard.Load()
+}
+
+// Remote implements transport.Conn.
+func (c *conn) Remote() member.Address {
+	return transports.AddressOf(c.lanes[systemLane].remote())
 }
 
 // Certificate implements transport.Conn.

@@ -318,8 +318,8 @@ func (n *network) closeUnused(s *socket) { n.closeAfter(s, func() error { return
 
 // reportFailed reports that a handshake of another host failed.
 func (n *network) reportFailed(from net.Addr, err error) {
-	addr, parseErr := member.ParseAddress(from.String())
-	if err != nil && parseErr == nil && n.cfg.HandshakeFailed != nil {
+	addr := transports.AddressOf(from)
+	if err != nil && !addr.IsZero() && n.cfg.HandshakeFailed != nil {
 		n.cfg.HandshakeFailed(addr, translate(err))
 	}
 }

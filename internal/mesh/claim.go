@@ -20,6 +20,7 @@ import (
 // ClaimError means that a process greeted from the address of another one and was refused.
 type ClaimError struct {
 	Address member.Address
+	Source  member.Address // from which the refused process dialed
 	Name    string         // that the refused process has in its greeting
 	Store   member.StoreID // of the refused process
 	Holder  member.StoreID // the store that holds the address
@@ -29,18 +30,25 @@ type ClaimError struct {
 	// Answers is set if the holder answered since the claim began. Otherwise it may be down, and a
 	// process that listens at the address may take its place.
 	Answers bool
+	// Self is set if the address leads to this node itself, as localhost does.
+	Self bool
 }
 
-// Error names the stores and what to do.
+// Error names the source of the refused process, the stores, and what to do.
 func (e *ClaimError) Error() string {
-	if !e.Connected {
-		return fmt.Sprintf("transport: %s (store %x) claims the address %s, but does not answer there: "+
-			"correct the address that it advertises, or open its port",
-			safetext.QuotePeerText(e.Name), e.Store[:3], e.Address)
+	who := fmt.Sprintf("transport: the process at %s (name %s, store %x) claims the address %s",
+		e.Source, safetext.QuotePeerText(e.Name), e.Store[:3], e.Address)
+	switch {
+	case e.Connected:
+		return fmt.Sprintf("%s of another process (store %x), which answers: correct the address that "+
+			"it advertises", who, e.Holder[:3])
+	case e.Self:
+		return who + ", which leads from here to this node itself: it must advertise an address that " +
+			"leads to it from every node, not localhost"
+	default:
+		return who + ", but does not answer there: correct the address that it advertises, or open " +
+			"its port"
 	}
-	return fmt.Sprintf("transport: %s (store %x) claims the address %s of another process "+
-		"(store %x), which answers: correct the address that it advertises",
-		safetext.QuotePeerText(e.Name), e.Store[:3], e.Address, e.Holder[:3])
 }
 
 // refusal returns the error with which the claimant's connection is closed. Its reason is for the
@@ -54,6 +62,9 @@ func (e *ClaimError) refusal() *transport.CloseError {
 		code, reason = transport.CodeAddressTaken,
 			"the address %s belongs to another process, which answers: check the address that this "+
 				"process advertises"
+	case e.Self:
+		reason = "the address %s, which this process advertises, leads the node that refuses to " +
+			"itself: advertise one that leads to this process from every node, not localhost"
 	case e.Connected:
 		code, reason = transport.CodeAddressHeld,
 			"the address %s belongs to another store: this process can take its place once that one is "+
@@ -155,7 +166,10 @@ func (p *peer) refuseClaim(
 		p.mayTake(next, have, owner) {
 		return nil, false
 	}
-	refused = &ClaimError{Address: p.addr, Name: name, Store: next.who.StoreID, Holder: owner}
+	refused = &ClaimError{
+		Address: p.addr, Source: next.conn.Remote(), Name: name, Store: next.who.StoreID,
+		Holder: owner, Self: have == nil && p.proof.self,
+	}
 	if have != nil {
 		refused.Holder, refused.Connected = have.who.StoreID, true
 		ask, refused.Answers = p.contest.noteClaim(

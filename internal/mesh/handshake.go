@@ -88,7 +88,14 @@ func (m *Mesh) answerGreet(conn transport.Conn, pass func()) {
 		if m.writeGreet(conn, nil, ours) == nil {
 			_, _ = reader.next() // returns when the peer, or limitGreet, closes the connection
 		}
-		m.refuseConn(conn, from, err, m.reports.reportStranger)
+		report := m.reports.reportStranger
+		if errors.Is(err, ErrSelf) {
+			err = fmt.Errorf("%w (from %s)", err, conn.Remote().Host)
+			if theirs.From == ours.From && checkProof(conn, theirs) == nil {
+				report = func(Report) {} // this node has dialed itself, and reports that as the dialer
+			}
+		}
+		m.refuseConn(conn, from, err, report)
 		return
 	}
 	if err := checkProof(conn, theirs); err != nil {

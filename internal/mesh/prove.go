@@ -4,6 +4,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -30,6 +31,7 @@ const (
 type proof struct {
 	store   member.StoreID // that answered last; zero if none has
 	at      time.Time      // when it answered
+	self    bool           // whether the last probe led to this node itself
 	probing int            // number of probes in flight
 	probed  time.Time      // when the last probe began
 	waiting int            // number of greetings that wait
@@ -111,6 +113,7 @@ func (p *peer) startProbe() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.proof.probing--
+		p.proof.self = errors.Is(err, ErrSelf)
 		if err == nil {
 			p.proof.store, p.proof.at = store, time.Now()
 			if p.cur != nil && p.cur.who.StoreID == store {

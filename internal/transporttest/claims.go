@@ -5,6 +5,7 @@ package transporttest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,8 +101,9 @@ func testClaim(t *testing.T, w World) {
 			t.Errorf("dialed %v: the claimant got %v, want that the address is taken", dialed,
 				typo.reported(mesh.ReportRefusedByPeer))
 		}
-		if errs := a.reported(mesh.ReportClaimed); len(errs) != 1 {
-			t.Errorf("dialed %v: reported %v, want one claim", dialed, errs)
+		if errs := a.reported(mesh.ReportClaimed); len(errs) != 1 ||
+			!strings.Contains(errs[0].Error(), "process at "+addr(9).Host) {
+			t.Errorf("dialed %v: reported %v, want one claim from %s", dialed, errs, addr(9).Host)
 		}
 		for range 20 {
 			next = beat(a, b, next, time.Second)
@@ -173,6 +175,25 @@ func testClaimWithoutMember(t *testing.T, w World) {
 	checkKept(t, a, b)
 	if got := a.received(transport.System); len(got) != 1 {
 		t.Errorf("%d frames arrived, want none of the claimant", len(got)-1)
+	}
+}
+
+// testClaimLeadsBack lets a process advertise an address that leads each node to itself, as
+// localhost does.
+func testClaimLeadsBack(t *testing.T, w World) {
+	s := knowingOnly(addr(1))
+	s.leadsBack = addr(8)
+	a := joinAs(t, w, addr(1), s)
+	typo := joinAs(t, w, addr(9), claimant(addr(8)))
+	beat(typo, a, 0, 5*time.Second)
+	checkUnproved(t, typo)
+	errs := a.reported(mesh.ReportClaimed)
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "process at "+addr(9).Host) ||
+		!strings.Contains(errs[0].Error(), "leads from here to this node itself") {
+		t.Errorf("reported %v, want that the address of %s leads back", errs, addr(9).Host)
+	}
+	if errs := a.reported(mesh.ReportRefused); len(errs) != 0 {
+		t.Errorf("reported %v, want nothing about the dials of this node to itself", errs)
 	}
 }
 

@@ -3,6 +3,7 @@
 package transporttest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,21 @@ type settings struct {
 	key    storekey.Key
 	listed func(peer member.Address) bool // whether the state lists it; if nil, it lists every peer
 	needs  func(peer member.Address) bool // if nil, every peer is needed
+	// leadsBack is an address at which the node reaches itself, if it is not zero.
+	leadsBack member.Address
+}
+
+// leadBack is a network in which an address leads a node to itself.
+type leadBack struct {
+	transport.Network
+	settings
+}
+
+func (n leadBack) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	if to == n.leadsBack {
+		to = n.greet.From.Address
+	}
+	return n.Network.Dial(ctx, to)
 }
 
 // storeOf returns the key of the store of the node at an address.
@@ -110,7 +126,7 @@ func joinAs(t *testing.T, w World, at member.Address, s settings) *node {
 		Observers:   maxObservers,
 		CustomBytes: s.custom,
 		Report:      n.report,
-	}, func(transport.Config) (transport.Network, error) { return w.Listen(t, at), nil })
+	}, func(transport.Config) (transport.Network, error) { return leadBack{w.Listen(t, at), s}, nil })
 	if err != nil {
 		t.Fatalf("New: %v", err)
 	}

@@ -130,6 +130,7 @@ func claimTests() []suiteTest {
 		{"ClaimOfAMemberIsRefused", testClaim},
 		{"ClaimOfAnAbsentMemberIsRefused", testClaimOfAbsent},
 		{"ProcessAtTheAddressIsBelieved", testClaimWithoutMember},
+		{"AddressThatLeadsBackIsRefused", testClaimLeadsBack},
 		{"StrangersMeet", testMeet},
 		{"AnotherStoreReturns", testLostStore},
 		{"GreetingAloneTakesNoRoom", testGreetAlone},

@@ -27,6 +27,14 @@ const handshakeTimeout = 5 * time.Second
 // ends learn it, so no other peer can add a lane.
 type connID [16]byte
 
+// connEnd is one end of a connection. A node that dials itself, by mistake, has both ends.
+type connEnd struct {
+	id     connID
+	dialed bool
+}
+
+func endOf(c *conn) connEnd { return connEnd{c.id, c.dialed != ""} }
+
 // tlsConn is a TLS connection and its socket.
 type tlsConn struct {
 	*tls.Conn
@@ -90,7 +98,7 @@ type network struct {
 	mu      sync.Mutex
 	closing bool // no more connections are added
 	closed  bool // no more goroutines are added
-	conns   map[connID]*conn
+	conns   map[connEnd]*conn
 }
 
 var _ transport.Network = (*network)(nil)
@@ -118,7 +126,7 @@ func newNetwork(
 		dialTCP:  dial,
 		gate:     handshakes.NewGate(handshakes.Limit(cfg.Size)),
 		accepted: make(chan *conn),
-		conns:    make(map[connID]*conn),
+		conns:    make(map[connEnd]*conn),
 	}
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	last, hurry := context.WithCancel(context.Background())
@@ -206,9 +214,9 @@ func (n *network) start(c *conn, t tlsConn) bool {
 	}
 	c.binding = binding
 	n.mu.Lock() // hold it until work counts the goroutines of the lane
-	fits := !n.closing && n.conns[c.id] == nil
+	fits := !n.closing && n.conns[endOf(c)] == nil
 	if fits {
-		n.conns[c.id] = c
+		n.conns[endOf(c)] = c
 		c.lanes[systemLane].attach(t) // it is new
 	}
 	n.mu.Unlock()
@@ -222,8 +230,8 @@ func (n *network) start(c *conn, t tlsConn) bool {
 func (n *network) forget(c *conn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.conns[c.id] == c {
-		delete(n.conns, c.id)
+	if n.conns[endOf(c)] == c {
+		delete(n.conns, endOf(c))
 	}
 }
 
@@ -305,9 +313,9 @@ func (n *network) serve(raw net.Conn, leave func()) {
 // attachBulk adds the bulk lane to a connection that was accepted earlier.
 func (n *network) attachBulk(id connID, t tlsConn) {
 	n.mu.Lock()
-	c := n.conns[id]
+	c := n.conns[connEnd{id, false}]
 	n.mu.Unlock()
-	if c == nil || c.dialed != "" || !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
+	if c == nil || !c.samePeer(t) || !c.lanes[bulkLane].attach(t) {
 		n.closeUnused(t.socket) // the connection has ended, or the peer is not its node
 	}
 }

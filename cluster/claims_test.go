@@ -108,13 +108,26 @@ func testSecondProcess(t *testing.T, copied bool) {
 		}
 		for _, line := range lines {
 			told++
-			if !strings.Contains(line, address(2).String()) {
-				t.Errorf("node %d: got %s, want the address", i, line)
+			for _, a := range []string{address(2).String(), address(9).String()} {
+				if !strings.Contains(line, a) {
+					t.Errorf("node %d: got %s, want the address and the source %s", i, line, a)
+				}
 			}
 		}
 	}
 	if told == 0 {
 		t.Errorf("copied %v: no node logs %q", copied, warning)
+	}
+	if copied {
+		if err := double.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-victim.Done()
+		if err := victim.Err(); !errors.Is(err, ErrAddressInUse) ||
+			!strings.Contains(err.Error(), "connected from "+address(9).String()) {
+			t.Errorf("the member after the copy has left: got %v, want where the copy ran", err)
+		}
+		w.nodes = w.nodes[:2]
 	}
 }
 

@@ -212,6 +212,9 @@ func (n *Node) handleReport(r mesh.Report) {
 	}
 	n.observer.ObserveConnection(r)
 	closed, ok := errors.AsType[*transport.CloseError](r.Err)
+	if ok && r.Kind == mesh.ReportRefusedByPeer && closed.Code == transport.CodeEarlierRun {
+		n.replacedBy.Store(&closed.Reason)
+	}
 	if ok && r.Kind == mesh.ReportRefusedByPeer && closed.Code == transport.CodeAddressTaken &&
 		n.mayEnd(r.Peer) {
 		n.stop(fmt.Errorf("%w: %s reports that another process answers at %s: correct the address "+

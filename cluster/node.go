@@ -58,7 +58,9 @@ type Node struct {
 	hub       hub
 	observer  *observe.Observer
 	drained   atomic.Bool
-	work      sync.WaitGroup // goroutines other than the loop
+	// replacedBy is the reason with which a node last refused this run in favor of a later one.
+	replacedBy atomic.Pointer[string]
+	work       sync.WaitGroup // goroutines other than the loop
 
 	life     context.Context         // done once the node starts to shut down
 	stop     context.CancelCauseFunc // cancels life; only the first cause counts

@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
@@ -55,7 +56,7 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	n.records.DeliverAnswers(out.Answers)
 	n.sendOutput(out)
 	n.handleLostMembers(changes)
-	return stopError(out.Stop)
+	return n.stopError(out.Stop)
 }
 
 // takeSnapshot returns a snapshot of the node after a turn, but with the term from before the turn.
@@ -169,15 +170,26 @@ func leaderOfTerm(t *clusterTerm) observe.Leader {
 	return observe.Leader{Address: t.leader, Version: t.version}
 }
 
+// laterRun returns what other nodes reported about the process that replaced this run, or "".
+func (n *Node) laterRun() string {
+	if reason := n.replacedBy.Load(); reason != nil {
+		return " (" + safetext.PeerText(*reason) + ")"
+	}
+	return ""
+}
+
 // stopError returns the error of this package for the reason that the machine stopped.
-func stopError(err error) error {
+func (n *Node) stopError(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, statemachine.ErrLeft):
 		return ErrLeft
 	case errors.Is(err, statemachine.ErrAddressInUse):
-		return fmt.Errorf("%w by a later run of a node: stop one of the two processes", ErrAddressInUse)
+		return fmt.Errorf("%w: a later run has joined as %s%s: another process has a copy of the data "+
+			"directory, or took the place while this node was silent: stop the one that does not run at "+
+			"this address, remove its data directory, and start the other one again",
+			ErrAddressInUse, n.cfg.self, n.laterRun())
 	case errors.Is(err, statemachine.ErrSplitVersion):
 		return ErrSplitVersion
 	default:

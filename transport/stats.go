@@ -15,8 +15,8 @@ type Stats struct {
 	Sent        [Kinds]Traffic
 	Received    [Kinds]Traffic
 	// Handshakes counts by result: "established", "refused", "refused by peer",
-	// "duplicate", "failed", "certificate refused" and "too many observers". Every result has an
-	// entry.
+	// "duplicate", "failed", "certificate refused", "too many observers", "address claimed" and
+	// "earlier run". Every result has an entry.
 	Handshakes map[string]uint64
 	// Duplicates counts connections that were closed because another one to the same peer was kept.
 	Duplicates uint64

@@ -3,21 +3,27 @@
 package mesh
 
 import (
-	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
-// errCopied is a warning. An earlier run may also have ended a moment ago.
-var errCopied = errors.New("transport: an earlier run of the same store still dials or answers: " +
-	"unless it has just ended, two processes use copies of one data directory; stop one of them")
+// copiedError returns the warning that an earlier run of the store of a connection has greeted. The
+// earlier run may also have ended a moment ago.
+func copiedError(earlier, later transport.Conn) error {
+	return fmt.Errorf("transport: an earlier run of the same store still dials or answers at %s, a "+
+		"later one is connected from %s: unless the earlier one has just ended, two processes use "+
+		"copies of one data directory: stop the one that does not run at the advertised address",
+		earlier.Remote(), later.Remote())
+}
 
 // adoption is what follows from adopting or refusing a link. It is carried out without p.mu.
 type adoption struct {
 	refusal  *transport.CloseError // nil if the link is adopted
 	claim    *ClaimError           // the reason for the refusal, if another store has the address
+	copied   error                 // a warning that an earlier run of the store was refused
 	ask      bool                  // whether to ask the holder of the address for an answer
 	replaced *link                 // ends immediately
 	left     []*link               // were being left before
@@ -33,8 +39,8 @@ func (p *peer) adoptLink(next *link, name string) *transport.CloseError {
 	if a.claim != nil && (a.claim.Answers || !a.claim.Connected) {
 		p.mesh.reports.reportStranger(Report{ReportClaimed, p.addr, a.claim})
 	}
-	if a.refusal != nil && a.refusal.Code == transport.CodeEarlierRun {
-		p.mesh.reports.reportStranger(Report{ReportCopied, p.addr, errCopied})
+	if a.copied != nil {
+		p.mesh.reports.reportStranger(Report{ReportCopied, p.addr, a.copied})
 	}
 	if a.ask {
 		p.mesh.handler.Ask(p.addr, next.who.StoreID)
@@ -82,8 +88,10 @@ func (p *peer) decideLink(next *link, owner member.StoreID, name string) (a adop
 	case a.claim != nil:
 		a.refusal = a.claim.refusal()
 	case verdict == Refuse && next.who.Incarnation < have.who.Incarnation:
+		a.copied = copiedError(next.conn, have.conn)
 		a.refusal = &transport.CloseError{
-			Code: transport.CodeEarlierRun, Reason: "a later run of this store is connected",
+			Code:   transport.CodeEarlierRun,
+			Reason: fmt.Sprintf("a later run of this store is connected from %s", have.conn.Remote()),
 		}
 	case verdict == Refuse:
 		a.refusal = &transport.CloseError{

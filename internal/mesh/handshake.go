@@ -240,6 +240,8 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 			result = ResultRefused
 		case transport.CodeAddressTaken:
 			result = ResultClaimed
+		case transport.CodeEarlierRun:
+			result = ResultEarlierRun
 		}
 		m.stats.handshakes[result].Add(1)
 		l.end(refusal.Code, refusal.Reason, refusal)

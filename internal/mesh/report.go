@@ -84,8 +84,8 @@ func (r *reporter) isNew(rep Report, stranger bool) bool {
 	switch rep.Kind {
 	case ReportHandshake:
 		key.peer.Port, key.text = 0, "" // report a host once, regardless of the port
-	case ReportClaimed:
-		key.text = "" // report an address once, regardless of the store that claims it
+	case ReportClaimed, ReportCopied:
+		key.text = "" // report an address once, regardless of the process that claims it
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,12 +22,13 @@ const (
 	ResultCertificate                 // one of the nodes refused the other's certificate
 	ResultFull                        // this node has too many observers
 	ResultClaimed                     // the peer claimed the address of a process that answers
+	ResultEarlierRun                  // a later run of the peer's store is connected
 	Results                           // counts the results
 )
 
 var resultNames = [Results]string{
 	"established", "refused", "refused by peer", "duplicate", "failed", "certificate refused",
-	"too many observers", "address claimed",
+	"too many observers", "address claimed", "earlier run",
 }
 
 // String returns the name of the result in metrics.

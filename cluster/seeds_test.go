@@ -195,6 +195,27 @@ func TestSRVSeedsAreChecked(t *testing.T) {
 	}
 }
 
+// TestNodeMissingInSeeds checks that a node that is not among as many seeds as members logs this,
+// and that a node beside fewer seeds does not.
+func TestNodeMissingInSeeds(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		for _, size := range []int{3, 5} {
+			j, logger := keep(zerolog.WarnLevel)
+			cfg := w.config(7, Config{})
+			cfg.Size = size
+			_, err := Start(w.within(time.Second), cfg, append(w.options(7), logger)...)
+			if err == nil {
+				t.Fatal("the node has joined")
+			}
+			lines, _ := j.about("the seeds name as many nodes as the cluster has members, but not this " +
+				"node: unless it replaces one of them, correct its advertised address, or the seeds")
+			if len(lines) > 0 != (size == 3) {
+				t.Errorf("size %d: got %q", size, lines)
+			}
+		}
+	})
+}
+
 // TestSRVSeedsInAnyCase checks that nodes whose resolvers return a name in different cases find the
 // same seeds.
 func TestSRVSeedsInAnyCase(t *testing.T) {

@@ -47,6 +47,11 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 		n.log.Warn("no secret or certificate is set: " +
 			"anyone who reaches the port can join and read everything")
 	}
+	if n.cfg.omitsSelf() {
+		n.log.Warn("the seeds name as many nodes as the cluster has members, but not this node: unless "+
+			"it replaces one of them, correct its advertised address, or the seeds",
+			slog.String("address", n.cfg.self.String()), slog.String("seeds", seedText(n.cfg.seeds)))
+	}
 	n.work.Go(n.deliverEvents)
 	go n.runLoop()
 	o.listening(n)
@@ -144,6 +149,10 @@ const srvTimeout = 3 * time.Second
 // maxSeedText bounds the seeds in a log line, whose names come from DNS.
 const maxSeedText = 1024
 
+func seedText(seeds []member.Address) string {
+	return safetext.OneLine(fmt.Sprint(seeds), maxSeedText)
+}
+
 // lookUpSRV is the type of net.Resolver.LookupSRV.
 type lookUpSRV func(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
 
@@ -187,8 +196,8 @@ func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 				return fmt.Errorf("cluster: %w: %w", err, context.Cause(ctx))
 			}
 		}
-		text := safetext.OneLine(fmt.Sprint(n.cfg.seeds), maxSeedText)
-		n.log.Info("found the seeds", slog.String("seeds", text), observe.ErrAttr(err))
+		n.log.Info("found the seeds", slog.String("seeds", seedText(n.cfg.seeds)),
+			observe.ErrAttr(err))
 		return nil
 	}
 }

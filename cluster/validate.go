@@ -126,6 +126,18 @@ func (c Config) parse() (settings, error) {
 	return s, nil
 }
 
+// OmitsSelf reports whether Seeds names as many nodes as the cluster has members, but not this
+// node. Unless this node replaces one of them, Advertise or Seeds is wrong. OmitsSelf returns false
+// if the configuration is invalid or Seeds comes from DNS.
+func (c Config) OmitsSelf() bool {
+	s, err := c.parse()
+	return err == nil && s.omitsSelf()
+}
+
+func (s settings) omitsSelf() bool {
+	return len(s.seeds) == s.Size && !slices.Contains(s.seeds, s.self)
+}
+
 // checkTimings sets the timings and checks them.
 func (s *settings) checkTimings(faults *faults) {
 	s.timings = s.protocolTimings()

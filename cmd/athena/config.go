@@ -94,6 +94,10 @@ func warnRisks(w io.Writer, c cluster.Config) {
 		fmt.Fprintf(w, "warning: the cluster has the default name %q: set --cluster to a unique name, "+
 			"so that no node joins the wrong cluster\n", c.Cluster)
 	}
+	if c.OmitsSelf() {
+		fmt.Fprintf(w, "warning: --seeds names as many nodes as --size, but not %s: unless this node "+
+			"replaces one of them, correct --advertise or --seeds\n", c.Advertise)
+	}
 	if len(c.Seeds) == 2 && c.Size > 2 { // a cluster of two needs both nodes anyway
 		fmt.Fprintln(w, "warning: with two seeds, both must be up before the cluster can form: "+
 			"list three or more nodes in --seeds")

@@ -84,6 +84,31 @@ func TestConfigCheckWarnsOfTwoSeeds(t *testing.T) {
 	}
 }
 
+// TestConfigCheckWarnsOfAnAddressMissingInSeeds checks the warning that the seeds are as many as
+// the members, but this node is not among them. A node beside fewer seeds is no seed.
+func TestConfigCheckWarnsOfAnAddressMissingInSeeds(t *testing.T) {
+	const warning = "warning: --seeds names as many nodes as --size, but not 127.0.0.1:7009: "
+	for _, c := range []struct {
+		size, seeds string
+		want        bool
+	}{
+		{"3", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", true},
+		{"3", "127.0.0.1:7001,127.0.0.1:7009,127.0.0.1:7003", false},
+		{"5", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", false},
+		{"1", "127.0.0.1:7001", true},
+		{"1", "", false},
+		{"3", "srv:_athena._udp.example.org", false},
+	} {
+		code, _, stderr := athena("config", "check", "--addr", "127.0.0.1:7009", "--cluster", "c",
+			"--insecure-anywhere", "--memory", "--size", c.size, "--seeds", c.seeds)
+		if code != cli.ExitDone || strings.Contains(stderr, warning) != c.want ||
+			!c.want && stderr != "" {
+			t.Errorf("size %s, seeds %s: code %d, %q, want %d and a warning: %t",
+				c.size, c.seeds, code, stderr, cli.ExitDone, c.want)
+		}
+	}
+}
+
 // usedStore creates a store that contains the promise of a cluster node.
 func usedStore(t *testing.T, o store.Origin) (dir string, release func()) {
 	t.Helper()

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -99,19 +101,17 @@ func (n *Node) SetLabels(ctx context.Context, labels map[string]string) error {
 // node must lead, and must hear a majority of Size without those that left. Afterwards, athena
 // resize can make the cluster smaller, or a node at another address can join. The error is a
 // *NotLeaderError, or a *FieldError if keep is less than a majority of Size or than the number of
-// members that are not leaving.
+// members that are neither leaving nor removed.
 func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
 	if least := member.Quorum(n.cfg.Size); keep < least {
 		return fieldErrorf("keep", "%d: the least is %d, a majority of %d", keep, least, n.cfg.Size)
 	}
-	stay := 0
-	for _, m := range n.currentSnapshot().view.Members {
-		if m.Status != member.Leaving && m.Status != member.Removed {
-			stay++
-		}
+	s := n.currentSnapshot()
+	if s.view.Role != member.Leading {
+		return notLeaderError(s)
 	}
-	if stay > keep {
-		return fieldErrorf("keep", "%d: %d members have not left", keep, stay)
+	if err := n.checkLeft(s.view, keep); err != nil {
+		return err
 	}
 	for {
 		done := false
@@ -134,6 +134,25 @@ func (n *Node) ReleaseSeats(ctx context.Context, keep int) error {
 		}
 	}
 }
+
+// checkLeft returns an error unless all members but keep have left.
+func (n *Node) checkLeft(view member.View, keep int) error {
+	var stay []string
+	for _, m := range view.Members {
+		if m.Status != member.Leaving && m.Status != member.Removed {
+			stay = append(stay, fmt.Sprintf("%s (%v)", m.Address, m.Status))
+		}
+	}
+	if len(stay) <= keep {
+		return nil
+	}
+	return fieldErrorf("keep", "%d: %d members have not left: %s: stop those that go, and repeat "+
+		"this once they are removed, soon after an orderly stop or %v after they fell silent", keep,
+		len(stay), safetext.OneLine(strings.Join(stay, ", "), maxStayText), n.cfg.TTLTimeout)
+}
+
+// maxStayText bounds the members in an error of ReleaseSeats.
+const maxStayText = 1024
 
 // Leave removes the node from the cluster gracefully and closes it. This takes at most about
 // LeaderTimeout. If ctx is done first, the node is closed anyway, and the other members detect its

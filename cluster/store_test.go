@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -163,6 +164,32 @@ func TestNodeMovesWithAnEmptyDirectory(t *testing.T) {
 		if got := w.leader().Status().Token; got != token {
 			t.Errorf("token: got %d, want %d as before the move", got, token)
 		}
+	})
+}
+
+// TestReleaseBeforeMembersHaveLeft checks that ReleaseSeats names the members that have not left,
+// on the leader only.
+func TestReleaseBeforeMembersHaveLeft(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		leader := w.leader()
+		lost := w.others(leader)[0]
+		w.cut(lost)
+		time.Sleep(2 * DefaultConfig().HeartbeatTimeout)
+		for _, n := range w.others(lost) {
+			err := n.ReleaseSeats(t.Context(), 2)
+			if _, ok := errors.AsType[*NotLeaderError](err); n != leader && !ok {
+				t.Errorf("%v: got %v, want that it does not lead", n.cfg.self, err)
+			}
+			for _, want := range []string{
+				"keep 2: 3 members have not left: ", leader.cfg.self.String() + " (active)",
+				lost.cfg.self.String() + " (unreachable)", "10s after they fell silent",
+			} {
+				if n == leader && !strings.Contains(fmt.Sprint(err), want) {
+					t.Errorf("%v: got %v, want %q in it", n.cfg.self, err, want)
+				}
+			}
+		}
+		w.heal(lost)
 	})
 }
 

@@ -23,13 +23,14 @@ func newRelease() *cobra.Command {
 	cmd := ask.NewCommand(ask.Verb{
 		Use:   "release --keep N",
 		Short: "remove the seats of members that left",
-		Long: "A member that left keeps its seat for --seat-timeout, and returns to it when it starts\n" +
-			"again. release removes such seats until N members remain: a node at another address\n" +
-			"gets the seat then, or athena resize can make the cluster smaller. The node must be\n" +
-			"the leader, and N members, at least a majority of the size, must run. release waits up\n" +
-			"to 15 seconds; the leader then continues. A member without a seat joins as a new one:\n" +
-			"do not start it again, and delete its data directory. Keep the directory until then: if\n" +
-			"another member fails, start the one that left." +
+		Long: "A member that left keeps its seat for --seat-timeout of the leader, and returns to it\n" +
+			"when it starts again. release removes such seats until N members remain: a node at\n" +
+			"another address gets the seat then, or athena resize can make the cluster smaller. The\n" +
+			"node must be the leader, N members, at least a majority of the size, must run, and the\n" +
+			"others must be removed in athena members. release waits up to 15 seconds; the leader then\n" +
+			"continues. A member without a seat joins as a new one: do not start it again, and delete\n" +
+			"its data directory. Keep the directory until then: if another member fails, start the one\n" +
+			"that left." +
 			needsWrite,
 		Example: "  athena release --keep 3 --admin 127.0.0.1:7070",
 		Args:    cli.NoArguments,

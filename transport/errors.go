@@ -105,8 +105,9 @@ func (e *ConfigMismatchError) Error() string { return "transport: " + e.Text(e.F
 func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
-	case "Address":
-		advice = "everywhere, use the address that the node advertises"
+	case "Advertise":
+		advice = "correct it, or the seeds (--advertise, --seeds): each node must be dialed at the " +
+			"address that it advertises"
 	case "Protocol":
 		advice = "upgrade the older program"
 	case "ClusterID":

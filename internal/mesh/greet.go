@@ -12,8 +12,8 @@ import (
 
 var (
 	// ErrSelf means that a greeting claims the node's own address.
-	ErrSelf = errors.New("transport: greeted from this node's own address: " +
-		"it dialed itself, or another process advertises the same address; if one address is " +
+	ErrSelf = errors.New("transport: greeted from this node's own address: it dialed itself, or " +
+		"another process has the same Advertise (--advertise): correct that; if one address is " +
 		"spelled in two ways, such as localhost and 127.0.0.1, use only one everywhere")
 	// ErrSeedsDiffer is a warning: a peer with a different list of seeds is accepted, but
 	// cannot found a cluster together with this node.
@@ -50,8 +50,8 @@ func CheckGreet(ours, theirs message.Message) error {
 			})
 		}
 	}
-	differ("Address", theirs.From.Address != ours.To, ours.To, theirs.From.Address)
-	differ("Address", ours.From.Address != theirs.To, ours.From.Address, theirs.To)
+	differ("Advertise", theirs.From.Address != ours.To, ours.To, theirs.From.Address)
+	differ("Advertise", ours.From.Address != theirs.To, ours.From.Address, theirs.To)
 	differ("Cluster", our.Cluster != their.Cluster, our.Cluster, their.Cluster)
 	known := !our.ClusterID.IsZero() && !their.ClusterID.IsZero()
 	differ("ClusterID", known && our.ClusterID != their.ClusterID, our.ClusterID, their.ClusterID)

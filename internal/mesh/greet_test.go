@@ -117,7 +117,8 @@ func TestCheckGreetRefusesOtherAddresses(t *testing.T) {
 	theirs.To = other // the peer dialed this node under another name
 	dialed := bothWays(ours, theirs)
 	for _, err := range []error{answered[0], answered[1], dialed[0], dialed[1]} {
-		if got, ok := errors.AsType[*transport.ConfigMismatchError](err); !ok || got.Field != "Address" {
+		got, ok := errors.AsType[*transport.ConfigMismatchError](err)
+		if !ok || got.Field != "Advertise" {
 			t.Errorf("greet of another address: got %v, want a mismatch of Address", err)
 		}
 	}

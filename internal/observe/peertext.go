@@ -146,6 +146,9 @@ func listMismatches(err error) []string {
 
 // fieldInWords returns the name of a field in words: "heartbeat interval", "TTL timeout".
 func fieldInWords(field string) string {
+	if field == "Advertise" {
+		return "advertised address"
+	}
 	var b strings.Builder
 	runes := []rune(field)
 	for i, r := range runes {

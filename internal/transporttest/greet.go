@@ -118,7 +118,7 @@ func testSelf(t *testing.T, w World) {
 	b := join(t, w, addr(3))
 	b.Notify(addr(2), []byte("hello"))
 	for _, n := range []*node{b, twin} {
-		eventually(t, 2*time.Second, "the wrong address has been refused", refusedFor(n, "Address"))
+		eventually(t, 2*time.Second, "the wrong address has been refused", refusedFor(n, "Advertise"))
 	}
 	a.Notify(addr(2), []byte("hello"))
 	for _, n := range []*node{a, twin} {

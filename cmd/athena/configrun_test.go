@@ -141,7 +141,12 @@ var machineFaults = []refusal{
 		s.write("data/reset.key", strings.Repeat("0", 64)+"\n")
 		s.chmod("data/reset.key", 0o644)
 	}, "@/athena.yaml:5: data-dir @/data: store: accessible to users other than its owner: " +
-		"@/data/reset.key has mode 0644; run chmod 0600 …", cli.ExitFailed},
+		"@/data/reset.key has mode 0644; run chmod 0600 …", cli.ExitUsage},
+	{"state that others can read", nil, func(s scene) {
+		s.store("athena")
+		s.chmod("data/athena.state", 0o644)
+	}, "@/athena.yaml:5: data-dir @/data: store: accessible to users other than its owner: " +
+		"@/data/athena.state has mode 0644; run chmod 0600 …", cli.ExitUsage},
 	{"damaged state", nil, func(s scene) {
 		s.must(os.Mkdir(s.path("data"), 0o700))
 		s.write("data/athena.state", "x")
@@ -156,7 +161,7 @@ var machineFaults = []refusal{
 		s.chmod("data", 0o777)
 	}, "@/athena.yaml:5: data-dir @/data: store: accessible to users other than its owner: " +
 		"@/data has mode …",
-		cli.ExitFailed},
+		cli.ExitUsage},
 	{"data directory is a file", []string{"data-dir: @/file"}, nil,
 		"@/athena.yaml:6: data-dir @/file: store: @/file is not a directory: use another path",
 		cli.ExitFailed},

@@ -43,7 +43,7 @@ func (s *Settings) Settle(f *pflag.FlagSet, getenv func(string) string) (cluster
 	err := c.CheckStore()
 	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
-	case isMismatch:
+	case isMismatch || errors.Is(err, store.ErrInsecure): // as a secret file that others can read
 		return c, cli.Usage(errors.Join(append(here, InFlags(err, f))...))
 	case err != nil:
 		here = append(here, Allowed(InFlags(err, f), "data-dir"))

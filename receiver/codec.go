@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/athena-go/athena/internal/safetext"
 )
@@ -164,20 +165,29 @@ func (table *routeTable) nameOfType(t reflect.Type, local []reflect.Type) (strin
 		return "", errors.New("it is nil")
 	}
 	t = sentType(t)
-	name := t.Name()
-	r := table.types[t]
-	if r != nil {
-		name = r.name
-	}
-	other := table.names[name]
-	switch {
-	case slices.Contains(local, t):
+	if slices.Contains(local, t) {
 		return "", fmt.Errorf("%v is reserved for events of the local node", t)
-	case !validName(name):
-		return "", fmt.Errorf("%v has no name: declare a named type", t)
-	case other != nil && other != r:
-		return "", fmt.Errorf("%v has the same name as another type, %q: register it with another name",
-			t, name)
 	}
-	return name, nil
+	if r := table.types[t]; r != nil {
+		return r.name, nil
+	}
+	if table.names[t.Name()] != nil {
+		return "", fmt.Errorf("%v has the same name as another type, %q: register it with another name",
+			t, t.Name())
+	}
+	return t.Name(), checkTypeName(t)
+}
+
+// checkTypeName returns an error if values of a type cannot be sent under the name of the type. The
+// name of a generic type may contain the paths of packages, which change when code moves.
+func checkTypeName(t reflect.Type) error {
+	name := t.Name()
+	switch {
+	case strings.ContainsAny(name, "./"):
+		return fmt.Errorf("the name %q contains a package: name %v with receiver.Named, "+
+			"with this name while some nodes use it", name, t)
+	case !validName(name):
+		return fmt.Errorf("%v has no name: declare a named type", t)
+	}
+	return nil
 }

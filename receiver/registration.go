@@ -119,7 +119,7 @@ func (m *Mux) register(fresh *route, k kind, h *Registration, opts []Option) *Re
 	}
 	s, old := m.applyOptions(r, fresh, opts)
 	if r != &m.interfaces {
-		m.checkName(fresh.typ, s.name)
+		m.checkName(fresh.typ, s)
 	}
 	if h != nil {
 		m.checkHandler(r, fresh.typ, k, h, old)
@@ -165,17 +165,19 @@ func (m *Mux) applyOptions(r, fresh *route, opts []Option) (s settings, old *Reg
 	return s, old
 }
 
-// checkName adds a fault if values of a type cannot be sent under a name.
-func (m *Mux) checkName(t reflect.Type, name string) {
+// checkName adds a fault if values of a type cannot be sent under the name in its settings.
+func (m *Mux) checkName(t reflect.Type, s settings) {
 	switch {
 	case t.Kind() == reflect.Pointer:
 		m.addFault("%v: register the type itself, not a pointer to it", t)
 	case t.Kind() == reflect.Interface:
 		m.addFault("%v is an interface: register the types of its values", t)
-	case name == "":
-		m.addFault("%v has no name: declare a named type", t)
-	case !validName(name):
-		m.addFault("%v: name %q must have 1 to %d printable characters", t, name, maxNameBytes)
+	case s.named && !validName(s.name):
+		m.addFault("%v: name %q must have 1 to %d printable characters", t, s.name, maxNameBytes)
+	case !s.named:
+		if err := checkTypeName(t); err != nil {
+			m.addFault("%w", err)
+		}
 	}
 }
 

@@ -31,10 +31,10 @@ var (
 	// metadata. The name of a stream and its metadata are limited to 4 KiB in total. Send large data
 	// over a stream (OpenStream), and many small values as one []byte.
 	ErrTooLarge = messaging.ErrTooLarge
-	// ErrUnknownType means that the type of a value has no name or no encoding, or that the receiving
-	// member has no handler for the event or stream. It may also mean that the member cannot decode
-	// the event into its own type of that name. Unknown fields are ignored and missing fields are
-	// zero.
+	// ErrUnknownType means that the type of a value has no name or no encoding, that a value is nested
+	// more than 8 levels deep, or that the receiving member has no handler for the event or stream. It
+	// may also mean that the member cannot decode the event into its own type of that name. Unknown
+	// fields are ignored and missing fields are zero.
 	ErrUnknownType = messaging.ErrUnknownType
 	// ErrBusy means that events are sent faster than members handle them: send fewer. Send returns it
 	// immediately if MaxSending sends are in flight. If 65,536 outcomes are pending, Send waits, and

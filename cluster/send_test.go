@@ -143,6 +143,34 @@ func TestSendIsRefused(t *testing.T) {
 	})
 }
 
+// nest is an event that holds another one.
+type nest struct{ Inner *nest }
+
+// TestRefusedSendNamesTheRemedy checks that the error of an event beyond a limit names what to do.
+func TestRefusedSendNamesTheRemedy(t *testing.T) {
+	inWorld(t, 2, func(t *testing.T, w *world) {
+		deep := nest{}
+		for range 8 {
+			inner := deep
+			deep = nest{&inner}
+		}
+		large := note{Text: string(make([]byte, MaxEventBytes))}
+		for _, c := range []struct {
+			event any
+			want  string
+		}{
+			{large, "the limit is 1048576: use OpenStream"},
+			{deep, "nested more than 8 levels deep: send the inner ones as one []byte"},
+			{flags(make([]bool, MaxEventValues)), "send many small ones as one []byte"},
+		} {
+			err := w.nodes[0].Send(t.Context(), address(1), c.event)
+			if err == nil || !strings.HasSuffix(err.Error(), c.want) {
+				t.Errorf("%T: got %v, want %q", c.event, err, c.want)
+			}
+		}
+	})
+}
+
 // TestBroadcastNamesWhoGotNothing checks that the error of Broadcast names the members that did not
 // get the event. All other members must get the event.
 func TestBroadcastNamesWhoGotNothing(t *testing.T) {

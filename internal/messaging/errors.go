@@ -20,7 +20,7 @@ var (
 	// ErrTooLarge means that an event exceeds a limit.
 	ErrTooLarge = errors.New("cluster: event is too large")
 	// ErrUnknownType means that a value cannot be encoded or has no handler.
-	ErrUnknownType = errors.New("cluster: unknown event type")
+	ErrUnknownType = errors.New("cluster: event cannot be sent or handled")
 	// ErrBusy means that a limit on operations in flight was reached.
 	ErrBusy = errors.New("cluster: busy: too many operations in flight")
 	// ErrNotDelivered means that no handler has received the event, and none will.

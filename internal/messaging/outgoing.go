@@ -78,6 +78,8 @@ func (e *outgoing) encode(mux *receiver.Mux, event any) (err error) {
 // encodeError translates the reason why an event cannot be encoded.
 func encodeError(name string, err error) error {
 	switch {
+	case errors.Is(err, wire.ErrTooLarge) && !errors.Is(err, receiver.ErrUnsendable):
+		return fmt.Errorf("%w: %q: %w: use OpenStream", ErrTooLarge, name, err)
 	case errors.Is(err, wire.ErrTooLarge):
 		return fmt.Errorf("%w: %q: %w", ErrTooLarge, name, err)
 	case errors.Is(err, receiver.ErrClosed):

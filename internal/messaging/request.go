@@ -198,7 +198,7 @@ func (m *Messenger) sendCall(
 	defer own.release()
 	var err error
 	if own.b, err = e.AppendCall(own.b, c, MaxEventBytes); err != nil {
-		return fmt.Errorf("%w: %q: %w", ErrTooLarge, e.name, err)
+		return fmt.Errorf("%w: %q: %w: use OpenStream", ErrTooLarge, e.name, err)
 	}
 	// If this is the only call, no other frame is likely to share the packet, so flush.
 	mode := mesh.SendMode{Flush: c.Request && m.pending.isOnly(), Try: !c.Request && depth > 1}

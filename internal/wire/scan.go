@@ -158,8 +158,8 @@ func skip(b []byte, pos int) (int, error) {
 			end += int(size)
 		case array, dictionary:
 			if depth == MaxDepth {
-				return 0, fmt.Errorf("%w: byte %d: nested more than %d levels deep",
-					ErrMalformed, pos, MaxDepth)
+				return 0, fmt.Errorf("%w: byte %d: nested more than %d levels deep: "+
+					"send the inner ones as one []byte", ErrMalformed, pos, MaxDepth)
 			}
 			if size > 0 {
 				left[depth] = size

@@ -10,10 +10,8 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"time"
 
-	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
 )
 
@@ -57,7 +55,8 @@ func encodesItself(t reflect.Type) (bool, error) {
 	)
 	switch {
 	case !pointer.Implements(appends), t == reflect.TypeFor[time.Time](),
-		slices.ContainsFunc(msgpackTypes, pointer.Implements):
+		pointer.Implements(customized.encodes), pointer.Implements(customized.decodes),
+		pointer.Implements(asMsgpack.encodes), pointer.Implements(asMsgpack.decodes):
 		return false, nil
 	case isStruct && embedsMethods(t, appends) && pointer.Implements(marshals):
 		return false, nil // AppendBinary may encode only the embedded value
@@ -70,18 +69,6 @@ func encodesItself(t reflect.Type) (bool, error) {
 			"%v: declare AppendBinary on the value and UnmarshalBinary on the pointer", t)
 	}
 }
-
-// msgpackTypes are the interfaces that msgpack tries first, and fallbackTypes are those that it
-// tries last.
-var (
-	msgpackTypes = []reflect.Type{
-		reflect.TypeFor[msgpack.CustomEncoder](), reflect.TypeFor[msgpack.CustomDecoder](),
-		reflect.TypeFor[msgpack.Marshaler](), reflect.TypeFor[msgpack.Unmarshaler](),
-	}
-	fallbackTypes = []reflect.Type{
-		reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.TextMarshaler](),
-	}
-)
 
 // embedsMethods reports whether a type embedded in the struct t implements an interface.
 func embedsMethods(t, methods reflect.Type) bool {
@@ -96,29 +83,19 @@ func embedsMethods(t, methods reflect.Type) bool {
 
 // checkType returns an error if events of the type could not be received as they were sent.
 func (m *Mux) checkType(t reflect.Type) error {
-	if m.ownCodec || t.Kind() == reflect.Interface {
+	if t.Kind() == reflect.Interface {
 		return nil
 	}
-	own, err := encodesItself(t)
-	if err == nil && !own && hidesAllFields(t) {
-		err = fmt.Errorf("%v has no exported field: none of its fields would be sent", t)
+	if _, err := encodesItself(t); err != nil && !m.ownCodec {
+		return err
 	}
-	return err
+	return m.checkAnswer(t)
 }
 
-// hidesAllFields reports whether a type is a struct with only unexported fields and no
-// encoding of its own.
-func hidesAllFields(t reflect.Type) (hidden bool) {
-	pointer := reflect.PointerTo(t)
-	if t.Kind() != reflect.Struct || slices.ContainsFunc(msgpackTypes, pointer.Implements) ||
-		slices.ContainsFunc(fallbackTypes, pointer.Implements) {
-		return false
+// checkAnswer is like checkType, but for answers.
+func (m *Mux) checkAnswer(t reflect.Type) error {
+	if p, ok := m.codec.(msgpackCodec); ok {
+		return p.typeOf(sentType(t)).err
 	}
-	for _, f := range reflect.VisibleFields(t) {
-		if f.IsExported() {
-			return false
-		}
-		hidden = hidden || f.Name != "_"
-	}
-	return hidden
+	return checkEmbedded(t, map[reflect.Type]bool{})
 }

@@ -155,10 +155,14 @@ func Concurrency(handlers int) Option {
 //
 // The exported fields of T are sent under their names, or under the tag `msgpack:"name"`. The
 // encoding is msgpack, unless WithCodec replaces it. Unknown fields are ignored and missing fields
-// are zero. Under msgpack, if T has AppendBinary on the value and UnmarshalBinary on the pointer
-// (encoding.BinaryAppender, encoding.BinaryUnmarshaler), these methods encode and decode it,
-// without reflection. The name of T does not include its package: if two programs of a cluster have
-// different types with the same name, rename one with Named.
+// are zero. Under msgpack, an event is malformed if a value does not fit into its field, such as a
+// number that the type of the field cannot hold exactly. If T has AppendBinary on the value and
+// UnmarshalBinary on the pointer (encoding.BinaryAppender, encoding.BinaryUnmarshaler), these
+// methods encode and decode it, without reflection.
+//
+// The name of T does not include its package: if two programs of a cluster have different types
+// with the same name, rename one with Named. A generic type needs Named if its name would include
+// the package of an argument.
 //
 // The context is canceled when the node closes; Close waits for fn. fn may run before the Start of
 // its node has returned. cluster.FromContext returns the node, for example to reply to
@@ -175,7 +179,8 @@ func Concurrency(handlers int) Option {
 // bytes, and proportionally more for larger elements. If T decodes itself, its methods must set
 // their own limits.
 //
-// The Start of the node reports mistakes, such as two types with the same name. While a node uses
+// The Start of the node reports mistakes, such as two types with the same name, or a type whose
+// values would arrive without some of their fields. While a node uses
 // the Mux, Handle takes effect with the next event, and panics on a mistake, without effect.
 func Handle[T any](
 	mux *Mux, fn func(ctx context.Context, from member.Member, event T) error, opts ...Option,
@@ -245,6 +250,9 @@ func HandleRequest[Req, Resp any](
 		h.run = func(ctx context.Context, from member.Member, event any) (any, error) {
 			return fn(ctx, from, *event.(*Req))
 		}
+	}
+	if err := mux.checkAnswer(reflect.TypeFor[Resp]()); err != nil {
+		opts = append(slices.Clone(opts), func(m *Mux, _ *settings) { m.addFault("answer: %w", err) })
 	}
 	return mux.register(newRoute[Req](), ofRequests, h, opts)
 }

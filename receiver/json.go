@@ -16,9 +16,10 @@ import (
 // handlers of the type with that name get it like any other event.
 //
 // Under msgpack, an object becomes a map, a number without '.' and 'e' an integer, and any other
-// number a 64-bit float, which a field of type float32 or int seldom takes (see Handle). Write a
-// []byte as a string, and a time.Duration in nanoseconds. JSON cannot express the binary form of a
-// time.Time or of a type with AppendBinary: the receiver treats such an event as malformed.
+// number a 64-bit float. No integer field takes a float, and a field of type float32 only one that
+// it can hold exactly, such as 0.5. Write a []byte as a string, and a time.Duration in nanoseconds.
+// JSON cannot express the binary form of a time.Time or of a type with AppendBinary: the receiver
+// treats such an event as malformed.
 type JSON struct {
 	Name string
 	Text []byte // one JSON value

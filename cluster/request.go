@@ -18,8 +18,8 @@ import (
 //
 //   - ErrNotActive, ErrTooLarge, ErrBusy, ErrNotDelivered, ErrClosed: the handler did not run, and
 //     the request can be repeated.
-//   - ErrUnknownType: the handler did not run. The type cannot be encoded, or the member has no
-//     handler for it.
+//   - ErrUnknownType: the handler did not run. The type of req or Resp cannot be sent, or the
+//     member has no handler for the request.
 //   - *HandlerError: the handler ran and failed.
 //   - ErrBadAnswer: the handler ran, and its answer is lost.
 //   - ErrUnknownOutcome: the handler may have run and may still run. The error wraps the cause of

@@ -248,6 +248,26 @@ func TestLostConnectionEndsItsRequests(t *testing.T) {
 	})
 }
 
+// timed is an answer that would arrive without its text.
+type timed struct {
+	time.Time
+	Text string
+}
+
+// TestRequestForUnsendableAnswer checks that no handler runs if its answer could not arrive.
+func TestRequestForUnsendableAnswer(t *testing.T) {
+	var d desk
+	withReceivers(t, 2, d.register, func(t *testing.T, w *world) {
+		_, err := Request[timed](t.Context(), w.nodes[0], address(1), sum{A: 1})
+		if !errors.Is(err, ErrUnknownType) || !strings.Contains(err.Error(), "without Text") {
+			t.Errorf("got %v, want ErrUnknownType with the field", err)
+		}
+		if d.ran > 0 {
+			t.Errorf("%d handlers ran, want none", d.ran)
+		}
+	})
+}
+
 // TestRequestLeaderFollows checks that RequestLeader follows a change of leader and asks no other
 // member.
 func TestRequestLeaderFollows(t *testing.T) {

@@ -89,11 +89,11 @@ func (m *Mux) checkType(t reflect.Type) error {
 	if _, err := encodesItself(t); err != nil && !m.ownCodec {
 		return err
 	}
-	return m.checkAnswer(t)
+	return m.checkFields(t)
 }
 
-// checkAnswer is like checkType, but for answers.
-func (m *Mux) checkAnswer(t reflect.Type) error {
+// checkFields is like checkType, but for a value of any name, such as an answer.
+func (m *Mux) checkFields(t reflect.Type) error {
 	if p, ok := m.codec.(msgpackCodec); ok {
 		return p.typeOf(sentType(t)).err
 	}

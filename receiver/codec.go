@@ -96,6 +96,17 @@ func (m *Mux) EncodeAnswer(dst []byte, answer any) ([]byte, error) {
 	return payload, nil
 }
 
+// CheckAnswer returns an error if no answer could arrive unchanged in the value that answer points
+// to. Errors wrap ErrUnsendable.
+func (m *Mux) CheckAnswer(answer any) error {
+	if p, ok := m.codec.(msgpackCodec); ok {
+		if err := p.typeOf(sentType(reflect.TypeOf(answer).Elem())).err; err != nil {
+			return fmt.Errorf("%w as an answer: %w", ErrUnsendable, err)
+		}
+	}
+	return nil
+}
+
 // DecodeAnswer decodes the payload of an answer into the value that answer points to. Errors
 // wrap ErrMalformed.
 func (m *Mux) DecodeAnswer(payload []byte, answer any) (err error) {

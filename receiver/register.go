@@ -251,7 +251,7 @@ func HandleRequest[Req, Resp any](
 			return fn(ctx, from, *event.(*Req))
 		}
 	}
-	if err := mux.checkAnswer(reflect.TypeFor[Resp]()); err != nil {
+	if err := mux.checkFields(reflect.TypeFor[Resp]()); err != nil {
 		opts = append(slices.Clone(opts), func(m *Mux, _ *settings) { m.addFault("answer: %w", err) })
 	}
 	return mux.register(newRoute[Req](), ofRequests, h, opts)

@@ -68,6 +68,9 @@ func (m *Messenger) request(
 	if o.Outcome != nil {
 		return errRequestOutcome
 	}
+	if err := m.mux.CheckAnswer(resp); err != nil {
+		return encodeError("", err)
+	}
 	e, err := m.encode(req, o)
 	if err != nil {
 		return err

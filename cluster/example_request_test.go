@@ -65,3 +65,22 @@ func ExampleRequest() {
 	// book is reserved, 3 are left
 	// lamp is not: out of stock
 }
+
+var errNotLeader = errors.New("this node no longer leads")
+
+// store writes an item unless a greater token has written before.
+func store(context.Context, member.Token, string) error { return nil }
+
+// The handler writes with the token of its term, so that storage refuses the write of a former
+// leader.
+func ExampleRequestLeader() {
+	rx := receiver.NewMux()
+	handle := func(ctx context.Context, _ member.Member, r Reserve) (Reserved, error) {
+		term, _ := cluster.FromContext(ctx).Leader()
+		if !term.Valid() {
+			return Reserved{}, errNotLeader
+		}
+		return Reserved{}, store(ctx, term.Token(), r.Item)
+	}
+	receiver.HandleRequest(rx, handle)
+}

@@ -5,7 +5,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -250,7 +249,7 @@ func TestHungHandlersDelayNoOther(t *testing.T) {
 }
 
 // TestWaitsEndWithTheMember checks that calls, Sends that wait for room and streams end when the
-// member is no longer active, before its connection is given up.
+// member is no longer active, each with its error, before its connection is given up.
 func TestWaitsEndWithTheMember(t *testing.T) {
 	withGate(t, 3, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
 		receiver.HandleStream(mux, "s", func(context.Context, member.Member, receiver.Stream) error {
@@ -273,17 +272,30 @@ func TestWaitsEndWithTheMember(t *testing.T) {
 		defer s.Close()
 		fill(t, w, n, to, 60_000)
 		w.cut(other)
-		began, ends := time.Now(), make(chan error, 3)
-		go func() { ends <- n.Send(t.Context(), to, note{Text: string(make([]byte, 60_000))}) }()
-		go func() { _, err := Request[total](t.Context(), n, to, sum{}); ends <- err }()
-		go func() { _, err := s.Read(make([]byte, 1)); ends <- fmt.Errorf("read: %w", err) }()
-		want := n.cfg.timings.HeartbeatTimeout + 2*n.cfg.HeartbeatInterval
-		for range 3 {
-			err := <-ends
-			if took := time.Since(began); !errors.Is(err, ErrNotActive) || took > want {
-				t.Errorf("got %v after %v, want ErrNotActive within %v", err, took, want)
-			}
+		limit := n.cfg.timings.HeartbeatTimeout + 2*n.cfg.HeartbeatInterval
+		var waits sync.WaitGroup
+		wait := func(want error, f func() error) {
+			began := time.Now()
+			waits.Go(func() {
+				if err := f(); !errors.Is(err, want) || time.Since(began) > limit {
+					t.Errorf("got %v after %v, want %v within %v", err, time.Since(began), want, limit)
+				} else if want != ErrNotActive && errors.Is(err, ErrNotActive) {
+					t.Errorf("%v also is ErrNotActive: no handler has run", err)
+				}
+			})
 		}
+		wait(ErrNotActive, func() error {
+			return n.Send(t.Context(), to, note{Text: string(make([]byte, 60_000))})
+		})
+		wait(ErrUnknownOutcome, func() error {
+			_, err := Request[total](t.Context(), n, to, sum{})
+			return err
+		})
+		wait(ErrStreamCut, func() error {
+			_, err := s.Read(make([]byte, 1))
+			return err
+		})
+		waits.Wait()
 		w.heal(other)
 	})
 }

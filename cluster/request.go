@@ -37,9 +37,9 @@ func Request[Resp any](
 // RequestLeader is like Request, but sends the request to the quorate leader. It waits for a leader
 // until ctx is done. If that leader is lost or replaced before its handler has run, RequestLeader
 // sends the request to the next one. A member without authority refuses the request; the handler
-// can guard its writes to other systems with the token of its Term. RequestLeader never repeats a
-// request whose outcome is unknown. The errors are those of Request, and ErrNoQuorum with the cause
-// of ctx if there was no leader.
+// can guard its writes to other systems with the token of Node.Leader, if that term is Valid.
+// RequestLeader repeats a request whose outcome is unknown only with Idempotent. The errors are
+// those of Request, and ErrNoQuorum with the cause of ctx if there was no leader.
 func RequestLeader[Resp any](
 	ctx context.Context, n *Node, req any, opts ...SendOption,
 ) (Resp, error) {

@@ -327,6 +327,41 @@ func TestRequestLeaderLeavesALostLeader(t *testing.T) {
 	})
 }
 
+// TestIdempotentRequestOutlivesItsLeader checks that a request with Idempotent is repeated by the
+// next leader if the leader is lost while its handler runs, and that no other request is.
+func TestIdempotentRequestOutlivesItsLeader(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, d *desk) {
+		old := w.leader()
+		asker := w.others(old)[0]
+		answers := make(chan error, 2)
+		for _, opts := range [][]SendOption{{Idempotent()}, nil} {
+			go func() {
+				_, err := RequestLeader[total](w.within(time.Minute), asker, sum{Text: "wait"}, opts...)
+				answers <- err
+			}()
+		}
+		synctest.Wait()
+		w.cut(old)
+		began := time.Now()
+		if err := <-answers; !errors.Is(err, ErrUnknownOutcome) || time.Since(began) > 3*time.Second {
+			t.Errorf("once: got %v after %v, want ErrUnknownOutcome", err, time.Since(began))
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if ran, _ := d.seen(); ran != 3 {
+			t.Errorf("%d handlers ran, want two at the old leader and one at the next", ran)
+		}
+		w.heal(old)
+		if err := <-answers; err == nil || errors.Is(err, ErrNotActive) {
+			t.Errorf("got %v, want the end of the context", err)
+		}
+		_, err := Request[total](t.Context(), asker, asker.cfg.self, sum{}, Idempotent())
+		if err == nil || asker.Send(t.Context(), asker.cfg.self, note{}, Idempotent()) == nil {
+			t.Error("Request and Send accept Idempotent")
+		}
+	})
+}
+
 // TestRequestToARemovedMember checks that a request to a member ends, at the latest, when the
 // member is removed.
 func TestRequestToARemovedMember(t *testing.T) {

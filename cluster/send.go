@@ -98,6 +98,11 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 // without a leader, no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
+// Idempotent makes RequestLeader repeat a request whose outcome is unknown, until ctx is done. The
+// handler may then run several times for one call, at the same time too: by the old leader and by
+// the next one.
+func Idempotent() SendOption { return func(o *sendOptions) { o.Idempotent = true } }
+
 // Send sends an event to one active member, which may be this node. While there is no connection to
 // the member, Send blocks for at most 5 s. While the member's handlers are slow, it blocks until
 // ctx is done, the member is no longer active, or the connection has accepted no event for 5 s. A

@@ -138,10 +138,11 @@ func (m *Messenger) Close(ctx context.Context) error {
 // for room, and its streams. Streams of a later run stay: they can arrive before this node learns
 // of it.
 func (m *Messenger) Inactive(who member.Identity) {
-	err := fmt.Errorf("%w: %s", ErrNotActive, who.Address)
-	m.net.FailSends(who.Address, err)
-	m.pending.fail(who.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, err))
-	m.streams.cut(who, fmt.Errorf("%w: %w", ErrStreamCut, err))
+	// Only an event that was not sent has ErrNotActive, which means that no handler has run.
+	m.net.FailSends(who.Address, fmt.Errorf("%w: %s", ErrNotActive, who.Address))
+	gone := fmt.Errorf("%s is no longer active", who.Address)
+	m.pending.fail(who.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, gone))
+	m.streams.cut(who, fmt.Errorf("%w: %w", ErrStreamCut, gone))
 }
 
 // Requests returns the number of requests that this node has made, by type and result.

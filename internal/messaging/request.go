@@ -24,6 +24,9 @@ import (
 func (m *Messenger) Request(
 	ctx context.Context, to member.Address, req, resp any, o Options,
 ) error {
+	if o.Idempotent {
+		return errIdempotent
+	}
 	return m.request(ctx, to, req, resp, nil, o)
 }
 
@@ -35,7 +38,8 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 			return err
 		}
 		err = m.request(ctx, led.Leader, req, resp, &led, o)
-		if !canRetry(err) || m.ctxErr(ctx) != nil {
+		retry := canRetry(err) || o.Idempotent && errors.Is(err, ErrUnknownOutcome)
+		if !retry || m.ctxErr(ctx) != nil {
 			return err
 		}
 		// This node may learn of the next leader later or earlier than others, so it

@@ -58,6 +58,9 @@ func (m *Messenger) Broadcast(ctx context.Context, event any, o Options) ([]Resu
 }
 
 func (m *Messenger) send(ctx context.Context, to member.Address, e *outgoing, o Options) error {
+	if o.Idempotent {
+		return errIdempotent
+	}
 	if o.BestEffort {
 		return m.sendBestEffort(ctx, to, e)
 	}

@@ -28,7 +28,7 @@ var (
 func (m *Messenger) OpenStream(
 	ctx context.Context, to member.Address, name string, o Options,
 ) (receiver.Stream, error) {
-	if o.BestEffort || o.Outcome != nil || o.Self {
+	if o.BestEffort || o.Outcome != nil || o.Self || o.Idempotent {
 		return nil, errStreamOption
 	}
 	head, err := encodeHead(name, o.Metadata)

@@ -146,6 +146,33 @@ func TestRunnerKilled(t *testing.T) {
 	}
 }
 
+// TestRemoveBesideCleanup checks that a world is not removed while another run cleans up, because
+// both could then remove parts of the same world.
+func TestRemoveBesideCleanup(t *testing.T) {
+	mustBeAble(t)
+	w, err := newWorld(1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cleanup, err := lockWorlds()
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- w.removeAll() }()
+	select {
+	case err := <-removed:
+		t.Errorf("removed during the cleanup of another run, error %v", err)
+		cleanup.Close()
+		return
+	case <-time.After(time.Second):
+	}
+	cleanup.Close()
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+}
+
 // worldOf returns the name of a runner's world, from the task of one of its children.
 func worldOf(t *testing.T, runner int) string {
 	t.Helper()
@@ -154,9 +181,9 @@ func worldOf(t *testing.T, runner int) string {
 		t.Fatal(err)
 	}
 	for _, path := range tasks {
-		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat")) // the process may have ended
+		status, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "status")) // it may have ended
 		text, _ := os.ReadFile(path)
-		if !bytes.Contains(stat, fmt.Appendf(nil, ") S %d ", runner)) {
+		if !bytes.Contains(status, fmt.Appendf(nil, "\nPPid:\t%d\n", runner)) {
 			continue
 		}
 		for variable := range bytes.SplitSeq(text, []byte{0}) {

@@ -10,6 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // groupsFile is a file in the folder of a run that lists its memory groups.
@@ -103,15 +106,23 @@ func (m *memory) setLimit(node int, limit string) error {
 	return os.WriteFile(filepath.Join(m.groups[node], m.limit), []byte(limit), 0o644)
 }
 
-// removeGroups removes the cgroups of a run, whose processes have ended.
+// removeGroups removes the cgroups of a run, whose processes have ended. A process that exits
+// leaves its cgroup after its namespace, so removeGroups waits until the cgroups are empty.
 func removeGroups(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, groupsFile))
 	if err != nil {
 		return nil // none were created
 	}
 	var faults []error
+	end := time.Now().Add(endTimeout)
 	for group := range strings.Lines(string(text)) {
-		if err := os.Remove(strings.TrimSpace(group)); !errors.Is(err, os.ErrNotExist) {
+		group = strings.TrimSpace(group)
+		err := os.Remove(group)
+		for errors.Is(err, unix.EBUSY) && time.Now().Before(end) {
+			time.Sleep(10 * time.Millisecond)
+			err = os.Remove(group)
+		}
+		if !errors.Is(err, os.ErrNotExist) {
 			faults = append(faults, err)
 		}
 	}

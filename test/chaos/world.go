@@ -146,7 +146,8 @@ func (w *world) claimFolder() error {
 	return err
 }
 
-// lockWorlds waits for the lock of all runs, which is held only briefly.
+// lockWorlds waits for the lock of all runs, which is held while a folder is claimed or a world is
+// removed.
 func lockWorlds() (*os.File, error) {
 	if err := os.MkdirAll(worldsDir, 0o700); err != nil {
 		return nil, err
@@ -179,12 +180,18 @@ func mountDisk(dir string) error {
 	return nil
 }
 
-// removeAll removes all parts of the world.
+// removeAll removes all parts of the world. Without the lock of all runs, the cleanup of another
+// run could find the folder after its lock file is removed, and remove the rest simultaneously.
 func (w *world) removeAll() error {
 	if w.net == nil && w.lock == nil {
 		return os.RemoveAll(w.dir)
 	}
-	err := cleanUp(w.dir)
+	all, err := lockWorlds()
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	err = cleanUp(w.dir)
 	if w.lock != nil {
 		w.lock.Close()
 	}

@@ -64,6 +64,8 @@ func TestDashboard(t *testing.T) {
 	b.waitUntil("a chart with lines", `document.querySelectorAll("#charts .legend li").length > 4`)
 	b.waitUntil("an election with its cause",
 		`document.querySelector("#timeline").textContent.includes("votes of")`)
+	b.waitUntil("a leader of each job of the demo",
+		`document.querySelectorAll("[aria-label^='Disable ']").length === 3`)
 	b.accessible("at rest, light")
 	wantTabOrder(t, b)
 

@@ -40,12 +40,13 @@ func (p *proxied) startNginx() (within, pause time.Duration) {
 	return pause + time.Second + busy, pause
 }
 
-// sendFor sends requests for this time and returns how many failed, how many requests reached nodes
-// that do not lead, and how many may if nginx tries each only once in a pause.
+// sendFor sends a request every few milliseconds for four pauses. It returns how many failed, how
+// many requests reached nodes that do not lead, and how many may if nginx tries each node only once
+// in a pause.
 func (p *proxied) sendFor(method string, pause time.Duration) (failed, refused, most int) {
 	p.t.Helper()
 	before, sent, began := p.refused(), p.sent, time.Now()
-	for time.Since(began) < 4*pause {
+	for ; time.Since(began) < 4*pause; time.Sleep(5 * time.Millisecond) {
 		if _, ok := p.send(method, p.leader); !ok {
 			failed++
 		}

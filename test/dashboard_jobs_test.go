@@ -24,6 +24,7 @@ const (
 // TestDashboardOfManyJobs checks that one of a thousand jobs can be found and changed with the
 // keyboard alone, on a phone and on a desktop, light and dark.
 func TestDashboardOfManyJobs(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +78,7 @@ func TestDashboardOfManyJobs(t *testing.T) {
 // TestDashboardOfGreatNumbers checks that the page shows all digits of numbers that JavaScript
 // would round.
 func TestDashboardOfGreatNumbers(t *testing.T) {
+	t.Parallel()
 	p := &pretender{size: 3, version: 1<<53 + 1,
 		name: func(i int) string { return fmt.Sprint("n", i) }}
 	b := openBrowser(t, p.serve(t))
@@ -89,6 +91,7 @@ func TestDashboardOfGreatNumbers(t *testing.T) {
 
 // TestDashboardOfJobs checks that the page shows and changes the leader of a job of a real cluster.
 func TestDashboardOfJobs(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	writes := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
 	reads := c.start(2, "--admin", "127.0.0.1:0")
@@ -136,6 +139,7 @@ func TestDashboardOfJobs(t *testing.T) {
 // TestDashboardWithoutQuorum checks that the page marks outdated information: the leader of a job,
 // and the connected nodes.
 func TestDashboardWithoutQuorum(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	one := c.start(1, "--admin", "127.0.0.1:0", "--admin-write")
 	others := []*process{c.start(2), c.start(3, "--admin-write")}

@@ -16,6 +16,7 @@ import (
 // light and dark. Everything must be readable, and one node that disagrees must be visible among
 // fifty.
 func TestDashboardOfMany(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("testdata/page/layout.js")
 	if err != nil {
 		t.Fatal(err)
@@ -68,6 +69,7 @@ const heapSlack = 2 << 20
 // TestDashboardOfManyEvents checks that during an endless stream of events the page still polls the
 // nodes, does not poll continuously, and uses no more memory.
 func TestDashboardOfManyEvents(t *testing.T) {
+	t.Parallel()
 	const events = 200_000
 	type storm struct {
 		looks int64
@@ -118,6 +120,7 @@ func TestDashboardOfManyEvents(t *testing.T) {
 // TestDashboardForADay simulates 25,000 elections, more than a page sees in a day, with a poll
 // every 30 ms. After the first fifth of them the panels must not grow.
 func TestDashboardForADay(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("testdata/page/day.js")
 	if err != nil {
 		t.Fatal(err)

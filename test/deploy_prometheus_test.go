@@ -136,6 +136,7 @@ func (m monitored) waitScraped(query string) {
 // cluster that is down and a job without a leader each fire their alerts and no others, and that
 // the alerts end when the fault does.
 func TestPrometheusFires(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	const token = "0123456789-the-token"
 	file := c.secret("token", token)
@@ -293,6 +294,7 @@ func faultOf(t *testing.T, command string) string {
 // TestRunbookCommands checks that athena accepts each command in the runbooks, that each flag
 // belongs to athena run, elect, lock or jobs enable, and that each metric exists.
 func TestRunbookCommands(t *testing.T) {
+	t.Parallel()
 	var flags string
 	for _, verb := range []string{"run", "elect", "lock", "jobs enable"} {
 		_, stdout, _ := run(t, append(strings.Fields(verb), "--help")...)

@@ -62,6 +62,7 @@ func (c *adminTLS) expect(name string, ca *transporttest.Authority, cert, want s
 // TestProcessAdminTLS queries a node with the right and with wrong certificates, and replaces the
 // files by SIGHUP: all of them, or none if one is invalid.
 func TestProcessAdminTLS(t *testing.T) {
+	t.Parallel()
 	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
 		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
 	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
@@ -132,6 +133,7 @@ func TestProcessAdminTLS(t *testing.T) {
 
 // TestPrometheusUsesTLS scrapes such a node with the commented lines of prometheus.yaml.
 func TestPrometheusUsesTLS(t *testing.T) {
+	t.Parallel()
 	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
 		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
 	c.issue(c.servers, "server", "127.0.0.1", time.Hour)

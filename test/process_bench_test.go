@@ -15,6 +15,7 @@ import (
 // TestProcessBench measures one cold start of a cluster. The program under test measures and also
 // runs each of the nodes.
 func TestProcessBench(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "rows")
 	code, stdout, _ := run(t, "bench", "formation", "--size", "3", "--reps", "1",
 		"--dir", t.TempDir(), "--out", out)
@@ -29,6 +30,7 @@ func TestProcessBench(t *testing.T) {
 
 // TestProcessBenchStops checks that an interrupted measurement leaves no stores.
 func TestProcessBenchStops(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := start(t, "bench", "idle", "--dir", dir, "--out", filepath.Join(t.TempDir(), "rows"))
 	stores := func() int {

@@ -18,6 +18,7 @@ import (
 // before. The token, the leader and all members stay, and a member that is killed returns
 // meanwhile.
 func TestProcessMistypedAddress(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"quic", "tls"} {
 		t.Run(transport, func(t *testing.T) {
 			t.Parallel()

@@ -57,6 +57,7 @@ func (b *browser) press(control, key string) {
 // TestDashboard watches a demo in a real browser and injects faults from there, with the keyboard
 // alone.
 func TestDashboard(t *testing.T) {
+	t.Parallel()
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
 	first := pageLeader(b, "")
@@ -98,6 +99,7 @@ var adminOfLog = regexp.MustCompile(`admin=(127\.0\.0\.1:\d+)`)
 // TestDashboardsInTheBackground checks that hidden pages hold no connections. A browser opens at
 // most six connections to a server, and each open page would occupy one with its stream of events.
 func TestDashboardsInTheBackground(t *testing.T) {
+	t.Parallel()
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
 	b.waitForValue("live", "document.getElementById('link').textContent")
@@ -111,6 +113,7 @@ func TestDashboardsInTheBackground(t *testing.T) {
 // TestDashboardOfRun opens the page of one node of a real cluster, with the node's token. The page
 // also shows the other nodes, which this node queries. It cannot inject faults.
 func TestDashboardOfRun(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	token := c.secret("token", "0123456789-the-token")
 	one := c.start(1, "--admin", "127.0.0.1:0", "--admin-token-file", token)

@@ -140,6 +140,7 @@ func nothingLeft(t *testing.T, printed string, environ []string) {
 // TestDemoStopped stops a demo by each signal, sent twice. The demo must leave nothing behind, in
 // particular not its secret.
 func TestDemoStopped(t *testing.T) {
+	t.Parallel()
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(s.String(), func(t *testing.T) {
 			if signal.Ignored(s) {
@@ -159,6 +160,7 @@ func TestDemoStopped(t *testing.T) {
 
 // TestDemoQuit checks that SIGQUIT makes a demo print its stacks and leave nothing behind.
 func TestDemoQuit(t *testing.T) {
+	t.Parallel()
 	p, _ := startDemo(t, "--size", "3")
 	p.signal(syscall.SIGQUIT)
 	code, said := p.wait(), p.stderr.String()
@@ -170,6 +172,7 @@ func TestDemoQuit(t *testing.T) {
 
 // TestDemoEnvironment checks that the demo serves its API at the address in ATHENA_ADMIN.
 func TestDemoEnvironment(t *testing.T) {
+	t.Parallel()
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +188,7 @@ func TestDemoEnvironment(t *testing.T) {
 // TestDemoUnread stops reading the output of a demo, as head does, before the demo prints anything
 // or while it has nothing to print.
 func TestDemoUnread(t *testing.T) {
+	t.Parallel()
 	for name, last := range map[string]*regexp.Regexp{"at once": nil, "at rest": formedLine} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -270,6 +274,7 @@ func TestDemoKill(t *testing.T) {
 
 // TestDemoFaults pauses one node and isolates another through the API.
 func TestDemoFaults(t *testing.T) {
+	t.Parallel()
 	p, api := startDemo(t, "--size", "3")
 	var leader struct{ Name string }
 	ask(t, "GET", api+"/v1/leader", &leader)
@@ -314,6 +319,7 @@ func TestDemoFaults(t *testing.T) {
 
 // TestDemoScripts plays each script to its end.
 func TestDemoScripts(t *testing.T) {
+	t.Parallel()
 	for script, want := range map[string][]string{
 		"failover": {"from killing", "until all nodes were active"},
 		"partition": {"until its lease ended", "led with authority",
@@ -342,6 +348,7 @@ func TestDemoScripts(t *testing.T) {
 
 // TestDemoPortTaken checks that a demo whose port is in use reports this and uses another one.
 func TestDemoPortTaken(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -357,6 +364,7 @@ func TestDemoPortTaken(t *testing.T) {
 
 // TestDemoDies checks that the nodes of a killed demo die with it, even a paused one.
 func TestDemoDies(t *testing.T) {
+	t.Parallel()
 	p, api := startDemo(t, "--size", "3")
 	var nodes []demoNode
 	ask(t, "GET", api+"/v1/nodes", &nodes)

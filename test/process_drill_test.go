@@ -17,6 +17,7 @@ const notStopped = "did not stop: check the command"
 // TestProcessDrill drills a cluster of three real daemons: the leader, which is started again, then
 // a follower, which is not. It also checks when a drill kills nothing or fails.
 func TestProcessDrill(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	other := leader%3 + 1

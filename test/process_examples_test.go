@@ -61,6 +61,7 @@ func (c *nodes) startExample(path string) (all []*process) {
 // TestExampleEmbed checks that the program of README.md names what its configuration lacks, elects
 // a leader, and leaves on SIGTERM.
 func TestExampleEmbed(t *testing.T) {
+	t.Parallel()
 	path := buildExample(t, "embed")
 	p := startCommand(t, nil, exec.Command(path))
 	if code := p.wait(); code != 1 || !strings.Contains(p.stderr.String(), "Addr is required") {
@@ -85,6 +86,7 @@ func TestExampleEmbed(t *testing.T) {
 // TestExampleGuide runs the program of docs/guide.md. Every process must be able to query the
 // leader, and one must leave gracefully.
 func TestExampleGuide(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all := c.startExample(buildExample(t, "guide"))
 	for i, p := range all {

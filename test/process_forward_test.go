@@ -14,6 +14,7 @@ import (
 // TestProcessForward transfers, drains and prefers members through another node, and checks that a
 // node without --admin-write refuses. The log contains actions whatever its level is.
 func TestProcessForward(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	var all []*process
 	for i := 1; i <= 3; i++ {

@@ -58,6 +58,7 @@ func (n *notes) waitLeader() (i int) {
 // TestGroupRunsOneCommand checks that athena group runs the command of one node. Another command
 // must run after the process of the leader is killed, and after the node of the leader stops.
 func TestGroupRunsOneCommand(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux signals the death of a parent")
 	}
@@ -93,6 +94,7 @@ func TestGroupRunsOneCommand(t *testing.T) {
 // TestGroupOfANodeThatDies kills or pauses the node of a leader that the strategy Lowest elected.
 // The command must end before another member leads.
 func TestGroupOfANodeThatDies(t *testing.T) {
+	t.Parallel()
 	slow := slices.Concat(quickLowest, []string{"--alive", "3s"})
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)
@@ -122,6 +124,7 @@ func (n *notes) waitOther(than ...int) (i int) {
 // TestGroupByFile checks that the configuration file alone configures the election, under the names
 // that Fabric uses. When the node stops, the command of a static leader must get SIGTERM.
 func TestGroupByFile(t *testing.T) {
+	t.Parallel()
 	c, nodes := withWrite(t)
 	n := newNotes(t)
 	file := filepath.Join(t.TempDir(), "athena.yaml")
@@ -148,6 +151,7 @@ func TestGroupByFile(t *testing.T) {
 // another node leads when the time for retries is over. Without retries, athena must exit with the
 // code of the command.
 func TestGroupRetries(t *testing.T) {
+	t.Parallel()
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	fails := n.script(`echo fail:$ATHENA_TOKEN $N; exit 3`)

@@ -71,6 +71,7 @@ func (p *proxied) startHAProxy(text string) (notices, finds time.Duration) {
 
 // TestHAProxy checks that HAProxy finds the leader, and each ready node, with the shipped file.
 func TestHAProxy(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	_, finds := p.startHAProxy(string(readExample(t, "deploy/"+haproxyFile)))
 	p.servedByAll(p.nodes...)
@@ -83,6 +84,7 @@ func TestHAProxy(t *testing.T) {
 // TestHAProxyHungLeader checks that a leader that hangs holds requests no longer than HAProxy needs
 // to notice, and that requests reach the next leader.
 func TestHAProxyHungLeader(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	notices, finds := p.startHAProxy(string(readExample(t, "deploy/"+haproxyFile)))
 	p.reachLeaderOnly()
@@ -115,6 +117,7 @@ func haproxyTLS(t *testing.T, ca string) string {
 
 // TestHAProxyTLS checks nodes whose admin API uses TLS and demands certificates of clients.
 func TestHAProxyTLS(t *testing.T) {
+	t.Parallel()
 	servers, clients, others := transporttest.NewAuthority(t), transporttest.NewAuthority(t),
 		transporttest.NewAuthority(t)
 	dir := t.TempDir()

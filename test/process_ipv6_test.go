@@ -26,15 +26,18 @@ func needIPv6(t *testing.T) {
 // own, which must not matter. In the other, two are reached over IPv4, one at an address and one at
 // a name, and the third over IPv6.
 func TestProcessIPv6(t *testing.T) {
+	t.Parallel()
 	needIPv6(t)
 	loopback := func(i int) string { return []string{"::1", "0:0:0:0:0:0:0:1", "0::0:1"}[i] }
 	dual := func(int) string { return "" }
 	hosts := []string{"127.0.0.1", "localhost", "::1"}
 	for _, transport := range []string{"quic", "tls"} {
 		t.Run("IPv6 "+transport, func(t *testing.T) {
+			t.Parallel()
 			testIPv6(t, loopback, func(i, _ int) string { return loopback(i) }, transport)
 		})
 		t.Run("dual stack "+transport, func(t *testing.T) {
+			t.Parallel()
 			testIPv6(t, dual, func(_, of int) string { return hosts[of] }, transport)
 		})
 	}

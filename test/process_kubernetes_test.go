@@ -18,6 +18,7 @@ import (
 // TestDeployKubernetesProbes runs the command of a pod as a cluster of one, on loopback: its probes
 // succeed, and it leaves in less than the grace period of the pod with the slowest timings.
 func TestDeployKubernetesProbes(t *testing.T) {
+	t.Parallel()
 	set := kubernetesBase(t)["StatefulSet"]
 	c := set.Spec.Template.Spec.Containers[0]
 	addrs := freeAddresses(t, 2)

@@ -113,6 +113,7 @@ func (p *process) ended(code int, text string) {
 // TestLockOneAtATime starts commands on all nodes. Only one command runs at a time, and each has a
 // greater token than the previous command. athena exits with the code of its command.
 func TestLockOneAtATime(t *testing.T) {
+	t.Parallel()
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	var all []*process
@@ -146,6 +147,7 @@ func TestLockOneAtATime(t *testing.T) {
 // TestLockWaits checks that athena lock waits while another process holds the lock, but no longer
 // than the given time.
 func TestLockWaits(t *testing.T) {
+	t.Parallel()
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	first := c.verb(1, "lock", "x", n.script(untilTerm)...)
@@ -178,6 +180,7 @@ func TestLockWaits(t *testing.T) {
 // TestPermitsInOrder kills the node of a holder. The callers that wait at the other nodes get the
 // permits in the order of their requests.
 func TestPermitsInOrder(t *testing.T) {
+	t.Parallel()
 	for permits := 1; permits <= 2; permits++ {
 		c, nodes := withWrite(t)
 		n := newNotes(t)
@@ -227,6 +230,7 @@ func TestPermitsInOrder(t *testing.T) {
 
 // TestLockWithoutALeader checks that an interrupted athena prints why there is no leader.
 func TestLockWithoutALeader(t *testing.T) {
+	t.Parallel()
 	c, nodes := withWrite(t)
 	holds := c.verb(2, "lock", "x")
 	eventually(t, "it is held", func() bool { return holds.stdout.String() != "" })
@@ -249,6 +253,7 @@ func TestLockWithoutALeader(t *testing.T) {
 // TestLockOfANodeThatDies kills or silences the node of a command that holds a lock. The command
 // must be warned before its lease ends. Another process then gets the lock with a greater token.
 func TestLockOfANodeThatDies(t *testing.T) {
+	t.Parallel()
 	for _, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		c, nodes := withWrite(t)
 		n := newNotes(t)
@@ -273,6 +278,7 @@ func TestLockOfANodeThatDies(t *testing.T) {
 // TestLockOfAnAthenaThatDies checks that the lock is released and the command is stopped if athena
 // is killed.
 func TestLockOfAnAthenaThatDies(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux signals the death of a parent")
 	}
@@ -289,6 +295,7 @@ func TestLockOfAnAthenaThatDies(t *testing.T) {
 // TestLockOfAStubbornCommand checks that a command that ignores SIGTERM is killed with all its
 // children, and that signals from a terminal reach all of them.
 func TestLockOfAStubbornCommand(t *testing.T) {
+	t.Parallel()
 	c, nodes := withWrite(t)
 	n := newNotes(t)
 	p := c.verb(1, "lock", "x", append([]string{"--kill-after", "100ms"}, n.script(
@@ -307,6 +314,7 @@ func TestLockOfAStubbornCommand(t *testing.T) {
 // TestElectRunsOneCommand checks that athena elect runs one command in the whole cluster. It must
 // move the command to another node if the node that runs it dies or is disabled.
 func TestElectRunsOneCommand(t *testing.T) {
+	t.Parallel()
 	c, nodes := withWrite(t)
 	n := newNotes(t)
 	work := func(i int) *process {
@@ -347,6 +355,7 @@ func TestElectRunsOneCommand(t *testing.T) {
 
 // TestJobsOfAHost checks that no member of a disabled host leads until the host is enabled.
 func TestJobsOfAHost(t *testing.T) {
+	t.Parallel()
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	var all []*process

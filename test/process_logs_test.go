@@ -32,6 +32,7 @@ func (p *process) waitForLines(text string, count int) {
 // TestProcessLogs checks each log line of a daemon, from start to end, against docs/logs.md, and
 // checks that a single event is logged only once.
 func TestProcessLogs(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/logs.md")
 	if err != nil {
 		t.Fatal(err)
@@ -84,6 +85,7 @@ func TestProcessLogs(t *testing.T) {
 
 // TestProcessLogsOfASignal checks the log of a node that is stopped before it has joined.
 func TestProcessLogsOfASignal(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 2)
 	p := c.start(1, "--join-only")
 	eventually(t, "n1 starts", func() bool {

@@ -20,6 +20,7 @@ import (
 // TestProcessMemberBuilds runs two daemons and a program of another build. athena members shows the
 // build of each, and - for a daemon that stops answering.
 func TestProcessMemberBuilds(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all := []*process{c.start(1), c.start(2)}
 	mux := receiver.NewMux()

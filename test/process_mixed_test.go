@@ -52,6 +52,7 @@ var leaseFlags = []string{"--leader-timeout", "1s", "--lease-timeout", "700ms"}
 // TestMixedVersions runs a cluster of this program and that of the release before. It kills each
 // leader, and starts each node with the other program and the same store. Tokens grow all the time.
 func TestMixedVersions(t *testing.T) {
+	t.Parallel()
 	earlier := buildPrevious(t, "previous")
 	c := newNodes(t, 3)
 	all := map[int]*process{
@@ -98,6 +99,7 @@ func TestMixedVersions(t *testing.T) {
 // TestUnknownProtocolVersion starts a node of another protocol version beside a cluster. The
 // cluster works on, and both sides name the reason.
 func TestUnknownProtocolVersion(t *testing.T) {
+	t.Parallel()
 	earlier := buildPrevious(t, otherProtocolCommit)
 	c := newNodes(t, 3)
 	first, second := c.start(1, leaseFlags...), c.start(2, leaseFlags...)

@@ -59,6 +59,7 @@ func (p *proxied) sendFor(method string, pause time.Duration) (failed, refused, 
 // TestNginx checks that nginx finds the leader by the 503 of the others, with the shipped file, and
 // what its README states about requests that reach them, or a server that is down.
 func TestNginx(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	within, pause := p.startNginx()
 	for _, method := range []string{"GET", "POST", "PUT"} {
@@ -80,6 +81,7 @@ func TestNginx(t *testing.T) {
 // TestNginxHungLeader checks that a leader that hangs holds up each request no longer than
 // proxy_read_timeout, and how many later ones nginx sends to it.
 func TestNginxHungLeader(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	within, pause := p.startNginx()
 	read := p.duration(nginxFile, "proxy_read_timeout")

@@ -18,6 +18,7 @@ import (
 // node may use. The node must warn about such a low limit at its start. Even without free
 // descriptors it must save what the cluster decides, and stay a member.
 func TestProcessWithoutFreeDescriptors(t *testing.T) {
+	t.Parallel()
 	const limit = 64
 	sh, err := exec.LookPath("sh")
 	if err != nil {

@@ -25,6 +25,7 @@ var (
 // TestReadmeByHand pastes the commands of README.md for three nodes on one machine into a
 // shell, on free ports, and follows its next steps.
 func TestReadmeByHand(t *testing.T) {
+	t.Parallel()
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		t.Skip("bash is not installed: other shells have no job control in scripts")

@@ -22,6 +22,7 @@ import (
 // its state only when it is stopped and the user confirms. All three then form a new cluster. Its
 // tokens continue above those that the third node knows, and above --tokens-above.
 func TestProcessRecover(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, _ := c.startAll()
 	kill := func(nodes []*process) {
@@ -96,6 +97,7 @@ func TestProcessRecover(t *testing.T) {
 // their tokens continue above the given one, which is further away than a joiner may move a token
 // (maxJoinJump), and the recovered node joins.
 func TestProcessRecoverNewNodesFirst(t *testing.T) {
+	t.Parallel()
 	const above = 1000
 	c := newNodes(t, 3)
 	all, _ := c.startAll()
@@ -161,6 +163,7 @@ func (c *nodes) leaveBehind() (known uint64, others []*process) {
 // a token and the name of the cluster it creates one, but not beside other files. There resize
 // succeeds, because a new node needs none, and creates no store.
 func TestProcessRecoverWithoutStore(t *testing.T) {
+	t.Parallel()
 	above := t.TempDir()
 	dir := filepath.Join(above, "mistyped")
 	for _, dir := range []string{dir, above} {

@@ -60,6 +60,7 @@ func (p *process) reload(text string) {
 // TestProcessReload checks what SIGHUP changes, what it only reports, and that after an error
 // nothing has changed.
 func TestProcessReload(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 1)
 	secret := "secret-file: " + filepath.Join(c.dir, "secret")
 	path := c.writeConfig(1, secret)
@@ -112,6 +113,7 @@ func TestProcessReload(t *testing.T) {
 // TestProcessReloadOfARefusedKey checks that a reload does not report a preference that the node
 // refuses, because only the new size permits it, and that the next reload tries again.
 func TestProcessReloadOfARefusedKey(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 1)
 	secret := "secret-file: " + filepath.Join(c.dir, "secret")
 	p := start(t, "run", "--config", c.writeConfig(1, secret))
@@ -133,6 +135,7 @@ func TestProcessReloadOfARefusedKey(t *testing.T) {
 // TestProcessReloadWhileJoining starts a daemon with a wrong secret while one of three is down, so
 // that it does not give up. After the file has the right secret, SIGHUP makes it join.
 func TestProcessReloadWhileJoining(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	right, err := os.ReadFile(filepath.Join(c.dir, "secret"))
 	if err != nil {
@@ -232,8 +235,12 @@ func rotate(t *testing.T, c *nodes, first func(i int) string, rounds ...func(i i
 
 // TestProcessSecretInTwoRounds replaces the secret of running daemons without a restart.
 func TestProcessSecretInTwoRounds(t *testing.T) {
+	t.Parallel()
 	for _, transport := range []string{"quic", "tls"} {
-		t.Run(transport, func(t *testing.T) { testSecretInTwoRounds(t, "\ntransport: "+transport) })
+		t.Run(transport, func(t *testing.T) {
+			t.Parallel()
+			testSecretInTwoRounds(t, "\ntransport: "+transport)
+		})
 	}
 }
 
@@ -253,6 +260,7 @@ func testSecretInTwoRounds(t *testing.T, transport string) {
 // TestProcessCertificatesAreReplaced replaces the authority and the certificates of running
 // daemons, and checks that nothing happens when the old certificates expire.
 func TestProcessCertificatesAreReplaced(t *testing.T) {
+	t.Parallel()
 	const life = 6 * time.Second
 	c := newNodes(t, 3)
 	old, next := transporttest.NewAuthority(t), transporttest.NewAuthority(t)

@@ -23,6 +23,7 @@ const noFlag = "--join-only=false"
 // lock is taken and a job is led: their tokens grow. A directory that was left out keeps its node
 // outside, and a resize that was interrupted can be undone until a new node has joined.
 func TestProcessResize(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 5)
 	former := *c
 	former.addrs = c.addrs[:3]

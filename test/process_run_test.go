@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -22,15 +23,25 @@ import (
 // leaderTimeout is the timeout of the nodes in these tests, in milliseconds.
 const leaderTimeout = 1000
 
-// freeAddresses finds addresses of the loopback interface that are unused over UDP and TCP. Their
-// ports are below those that systems give to outgoing connections, which other tests may take.
+// The ports of freeAddresses are below those that systems give to outgoing connections, which other
+// tests may take.
+const (
+	firstPort = 20_000
+	portCount = 12_000
+)
+
+// nextPort counts the ports that freeAddresses has tried, from a random one on. So no two parallel
+// tests get the same port, even if no node listens on it yet.
+var nextPort = rand.Uint32()
+
+// freeAddresses finds addresses of the loopback interface that are unused over UDP and TCP.
 func freeAddresses(t *testing.T, count int) (all []string) {
 	t.Helper()
 	for range 1000 {
 		if len(all) == count {
 			return all
 		}
-		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+atomic.AddUint32(&nextPort, 1)%portCount)
 		c, err := net.ListenPacket("udp", addr)
 		if err != nil {
 			continue
@@ -48,6 +59,7 @@ func freeAddresses(t *testing.T, count int) (all []string) {
 // TestProcessRefused starts nodes that cannot join a running cluster. Each prints the reason and a
 // remedy, and exits with 1. The cluster keeps running and logs the attempts.
 func TestProcessRefused(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	before, _ := c.status(leader)
@@ -102,6 +114,7 @@ func TestProcessRefused(t *testing.T) {
 // TestProcessAdminTaken checks that a node does not start if it cannot serve the admin API at the
 // given address.
 func TestProcessAdminTaken(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -117,6 +130,7 @@ func TestProcessAdminTaken(t *testing.T) {
 // TestProcessCorruptStore checks that a node with a damaged store reports the damage and does not
 // change the file.
 func TestProcessCorruptStore(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 1)
 	p := c.start(1)
 	c.settle(1)
@@ -154,6 +168,7 @@ func TestProcessCorruptStore(t *testing.T) {
 // TestProcessStart checks that a node that starts prints one line for users on standard error, and
 // nothing on standard output.
 func TestProcessStart(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 1)
 	p := c.start(1, "--log-format", "json", "--cluster", "orders")
 	c.settle(1)
@@ -175,6 +190,7 @@ func TestProcessStart(t *testing.T) {
 // TestProcessLeave checks that SIGTERM hands leadership over: the others have a leader long before
 // they could detect a failure.
 func TestProcessLeave(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	p := all[leader-1]
@@ -198,6 +214,7 @@ func TestProcessLeave(t *testing.T) {
 // TestProcessAlone starts one node of three. The node must run, not be ready, know no leader, and
 // stop on request.
 func TestProcessAlone(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	p := start(t, "run", "--addr", c.addrs[0], "--name", "n1", "--size", "3",
 		"--seeds", c.addrs[1]+","+c.addrs[2], "--secret-file", filepath.Join(c.dir, "secret"),
@@ -228,6 +245,7 @@ func TestProcessAlone(t *testing.T) {
 // TestProcessSecondSignal checks that a second signal immediately ends a leader that cannot hand
 // over because no other node is left.
 func TestProcessSecondSignal(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	for i, p := range all {

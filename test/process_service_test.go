@@ -17,6 +17,7 @@ import (
 // TestProcessNotifiesSystemd checks what the node reports to systemd, in the format of
 // sd_notify(3): that it is a member, which node leads, and that it is leaving.
 func TestProcessNotifiesSystemd(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 1)
 	path := filepath.Join(c.dir, "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

@@ -18,6 +18,7 @@ import (
 // in the store and a remedy, exits with 2, and does not change its store. With the original flags
 // the cluster continues.
 func TestProcessStoreOfSomethingElse(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	before, _ := c.status(leader)

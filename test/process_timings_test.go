@@ -43,6 +43,7 @@ func timingFlags(timings string) []string {
 // second restart until a majority has the new timings and has waited for the promises of the old.
 // Tokens grow, and at the end all nodes are active.
 func TestProcessTimingsNodeByNode(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	all, leader := c.startAll()
 	for _, timings := range []string{twiceLAN, "lan"} {
@@ -76,6 +77,7 @@ const plannedGap = 500 * time.Millisecond
 // events and another member holds a lock. No step leaves the cluster without a leader for longer
 // than plannedGap, and no lock is lost.
 func TestProcessTimingsInSteps(t *testing.T) {
+	t.Parallel()
 	c, all := withWrite(t)
 	stop := c.sendThrough()
 	for _, way := range [][2]string{{"lan", twiceLAN}, {twiceLAN, "lan"}} {

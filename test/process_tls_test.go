@@ -15,6 +15,7 @@ import (
 // TestProcessOverTLS runs daemons over TLS on TCP. When the leader is killed, another node leads
 // with a greater token, and the killed node comes back as a member.
 func TestProcessOverTLS(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	var all []*process
 	for i := range 3 {
@@ -39,6 +40,7 @@ func TestProcessOverTLS(t *testing.T) {
 // TestProcessRefusedPortOverTLS kills two leaders, one after the other. Their host refuses the
 // ports, so with TrustRefusal the others do not wait for LeaderTimeout.
 func TestProcessRefusedPortOverTLS(t *testing.T) {
+	t.Parallel()
 	const leaderTimeout = 30 * time.Second
 	c := newNodes(t, 5)
 	all := map[int]*process{}
@@ -70,6 +72,7 @@ func TestProcessRefusedPortOverTLS(t *testing.T) {
 // TestProcessTransportsDiffer starts a daemon whose transport differs from that of the other seeds,
 // and checks that they refuse it with an error that names the difference.
 func TestProcessTransportsDiffer(t *testing.T) {
+	t.Parallel()
 	c := newNodes(t, 3)
 	for i := range 2 {
 		c.start(i + 1)

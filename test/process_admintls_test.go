@@ -125,10 +125,11 @@ func TestProcessAdminTLS(t *testing.T) {
 	if code != 0 {
 		t.Errorf("label: exit %d, %s", code, stderr)
 	}
-	if want := `"action":"labels","request":"{\"labels\":{\"zone\":\"b\"}}","outcome":"ok",` +
-		`"by":"certificate CN=node of a test"`; !strings.Contains(p.stderr.String(), want) {
-		t.Errorf("no line has %s", want)
-	}
+	want := `"action":"labels","request":"{\"labels\":{\"zone\":\"b\"}}","outcome":"ok",` +
+		`"by":"certificate CN=node of a test"`
+	eventually(t, "a line with "+want, func() bool { // which is written after the response
+		return strings.Contains(p.stderr.String(), want)
+	})
 }
 
 // TestPrometheusUsesTLS scrapes such a node with the commented lines of prometheus.yaml.

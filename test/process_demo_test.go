@@ -30,7 +30,7 @@ const (
 )
 
 var (
-	formedLine = regexp.MustCompile(`(\w+) active members and a quorate leader after (\d+) ms`)
+	formedLine = regexp.MustCompile(`(\w+) active members? and a quorate leader after (\d+) ms`)
 	takenOver  = regexp.MustCompile(`(n\d) leads with authority, token \d+, (\d+) ms after`)
 	nodeLine   = regexp.MustCompile(`(?m)^n\d .*, process (\d+)$`)
 	restarted  = regexp.MustCompile(`(n\d) restarted, process (\d+)`)
@@ -53,15 +53,21 @@ func number(t *testing.T, match []string) int {
 func startDemo(t *testing.T, args ...string) (p *process, api string) {
 	t.Helper()
 	p = start(t, append([]string{"demo", "--admin", "127.0.0.1:0"}, args...)...)
-	eventually(t, "the demo has formed", func() bool {
-		return formedLine.MatchString(p.stdout.String())
-	})
+	p.waitFormed()
 	first, _, _ := strings.Cut(p.stdout.String(), "\n")
 	match := adminLine.FindStringSubmatch(first)
 	if match == nil {
 		t.Fatalf("the first line of the demo is %q, want the address of its API", first)
 	}
 	return p, match[1]
+}
+
+// waitFormed waits until a demo has formed.
+func (p *process) waitFormed() {
+	p.t.Helper()
+	eventually(p.t, "the demo has formed", func() bool {
+		return formedLine.MatchString(p.stdout.String())
+	})
 }
 
 // demoNode is an entry of /v1/nodes.
@@ -178,8 +184,9 @@ func TestDemoEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := "unix:" + filepath.Join(t.TempDir(), "a")
-	cmd := exec.Command("env", "ATHENA_ADMIN="+socket, path, "demo", "--size", "1", "--for", "500ms")
-	p := startCommand(t, nil, cmd)
+	p := startCommand(t, nil, exec.Command("env", "ATHENA_ADMIN="+socket, path, "demo", "--size", "1"))
+	p.waitFormed()
+	p.signal(syscall.SIGINT)
 	if code := p.wait(); code != 0 || !strings.HasPrefix(p.stdout.String(), "admin API  "+socket) {
 		t.Errorf("exit %d, output\n%s\nwant 0 and %s", code, &p.stdout, socket)
 	}
@@ -355,10 +362,12 @@ func TestDemoPortTaken(t *testing.T) {
 	}
 	defer l.Close()
 	taken := l.Addr().String()
-	code, stdout, stderr := run(t, "demo", "--size", "1", "--for", "500ms", "--admin", taken)
-	if code != 0 || !strings.Contains(stderr, taken+" is in use") ||
-		strings.Contains(stdout, "http://"+taken) {
-		t.Errorf("exit %d, output\n%s\nerror %q, want 0, and another port", code, stdout, stderr)
+	p := start(t, "demo", "--size", "1", "--admin", taken)
+	p.waitFormed()
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != 0 || !strings.Contains(p.stderr.String(), taken+" is in use") ||
+		strings.Contains(p.stdout.String(), "http://"+taken) {
+		t.Errorf("exit %d, output\n%s\nerror %q, want 0, and another port", code, &p.stdout, &p.stderr)
 	}
 }
 

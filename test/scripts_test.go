@@ -77,3 +77,35 @@ func TestRaceRepeatsOnlyCrashes(t *testing.T) {
 		}
 	}
 }
+
+// TestBeside checks that scripts/beside.sh runs commands simultaneously, prints the output of each
+// in one piece, and fails and names those that fail.
+func TestBeside(t *testing.T) {
+	dir := t.TempDir()
+	// Each of two commands waits for a file of the other.
+	meet := func(own, other string) string {
+		return fmt.Sprintf("echo begin %s; touch %s/%[1]s; "+
+			"until [ -e %[2]s/%[3]s ]; do sleep 0.01; done; echo end %[1]s", own, dir, other)
+	}
+	for _, c := range []struct {
+		commands []string
+		prints   []string
+		failed   string
+	}{
+		{[]string{"echo alone"}, []string{"alone\n"}, ""},
+		{[]string{meet("a", "b"), meet("b", "a")}, []string{"begin a\n", "begin b\nend b\n"}, ""},
+		{[]string{"true", meet("c", "d"), meet("d", "c")},
+			[]string{"begin c\nend c\n", "begin d\nend d\n"}, ""},
+		{[]string{"exit 3", "true"}, nil, "failed: exit 3\n"},
+		{[]string{"true", "true", "echo out; exit 3"}, []string{"out\n"},
+			"failed: echo out; exit 3\n"},
+	} {
+		out, err := exec.Command("../scripts/beside.sh", c.commands...).CombinedOutput()
+		for _, want := range append(c.prints, c.failed) {
+			if (err != nil) != (c.failed != "") || !strings.Contains(string(out), want) {
+				t.Errorf("%q: %v, and prints %q; want a failure: %t, and %q", c.commands, err, out,
+					c.failed != "", want)
+			}
+		}
+	}
+}

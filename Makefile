@@ -45,21 +45,25 @@ PLATFORMS := linux/arm64 darwin/arm64 windows/amd64
 PREVIOUS  := $(BIN)/previous
 # Modules whose dependencies compile for minutes: make contrib tests them.
 HEAVY     := contrib/kubernetes/ contrib/certmagic/caddy/
-# Other nested modules, which keep heavy dependencies out of the main one. Their tests mostly wait for
-# real servers, so many run in parallel.
+# Other nested modules, which keep heavy dependencies out of the main one.
 MODULES   := $(filter-out $(HEAVY),$(dir $(wildcard examples/*/go.mod contrib/*/go.mod scripts/*/go.mod test/*/go.mod)))
+# Many tests wait, for processes and servers. So more packages and tests run at a time than there are
+# cores, and test and test/chaos, which wait the longest, are the first.
+WAITING   := $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
+TEST_FLAGS = $(DEPTH) -shuffle=on -timeout=$(TIMEOUT)
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
               $(if $(OTHER),-athena $(OTHER:previous=$(PREVIOUS)/athena) -daemons 2,-athena $(BIN)/athena) \
               $(if $(HISTORY),-history $(HISTORY))
+BUILDS    := ^Test(AConsumerBuilds|ProcessFIPS|ProcessRelease)
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(SIZE),--size $(SIZE)) $(if $(FOR),--for $(FOR)) $(if $(REPLAY),--replay $(REPLAY)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release image test check vet fmt cross race flakes sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
+.PHONY: help demo build release image test full builds check vet fmt cross race flakes sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
@@ -81,10 +85,18 @@ image: ## build the container image athena with Docker
 	@if docker info >/dev/null 2>&1; then set -x; docker build --pull -t athena:$$(git describe --tags --always) -t athena .; \
 	else echo 'image: skipped: no Docker daemon responds'; fi
 
-test: fmt vet ## check format, run go vet and all tests in random order
-	$(GO) test -shuffle=on -timeout=$(TIMEOUT) ./...
-	@set -e; for m in $(MODULES); do echo "$(GO) test -C $$m ./..."; $(GO) vet -C $$m ./...; \
-	  $(GO) test -C $$m -shuffle=on -parallel=16 -timeout=$(TIMEOUT) ./...; done
+# With -short, a proof that takes minutes runs at a smaller depth, or is skipped and names the target
+# that runs it.
+test race: DEPTH := -short
+test: ## check format, run go vet and all tests in random order
+full: ## like test, but run each proof at its full depth
+test full: fmt vet
+	@scripts/beside.sh \
+	  '$(GO) test $(TEST_FLAGS) -p=$(WAITING) -parallel=8 ./test ./test/chaos ./...' \
+	  $(foreach m,$(MODULES),'$(GO) vet -C $m ./... && $(GO) test -C $m $(TEST_FLAGS) -parallel=16 ./...')
+
+builds: ## build and run releases, FIPS 140-3 programs, and programs that import this release
+	$(GO) test ./test -count=1 -run '$(BUILDS)'
 
 check: fmt vet ## check the rules of STYLE.md: format, vet, architecture, linters
 	$(GO) test -count=1 -run='^Test(Architecture|Planted|SoundModule)$$' ./test
@@ -104,8 +116,8 @@ cross: ## check that all packages and tests compile for other platforms
 	@set -e; for p in $(PLATFORMS); do echo "$(GO) vet for $$p"; \
 	  CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...; done
 
-race: ## run the tests under the race detector
-	@if command -v "$$($(GO) env CC)" >/dev/null; then GO="$(GO)" scripts/race.sh; \
+race: ## run the tests under the race detector, with DEPTH= at full depth
+	@if command -v "$$($(GO) env CC)" >/dev/null; then GO="$(GO)" DEPTH="$(DEPTH)" scripts/race.sh; \
 	else echo "race: skipped: the C compiler $$($(GO) env CC) is not installed (make tools)"; fi
 
 flakes: ## run each test package RUNS times (20) beside LOAD busy processes (4), and list what failed: ONLY

@@ -124,7 +124,7 @@ func (i *intruder) lies(held member.State, n uint64) map[string]message.Body {
 // does not depose a leader, replace a state or use the numbers up. It greets from the address of
 // the leader, of a follower and of no member, in an early and a late run, and sends one kind of
 // message to all nodes, four times a second for a minute, with a new connection and a greater run
-// each second.
+// each second. With -short, it ends after 15 s, which is still longer than TTLTimeout.
 func TestIntruders(t *testing.T) {
 	var names []string
 	for name := range (&intruder{}).lies(member.State{}, 1) {
@@ -155,7 +155,11 @@ func testIntruder(t *testing.T, w *world, as, name string, run uint64) {
 	before := leader.View()
 	held := leader.currentSnapshot().held
 	reached := countHandshakes(w)
-	for n := range uint64(60) {
+	seconds := uint64(60)
+	if testing.Short() {
+		seconds = 15
+	}
+	for n := range seconds {
 		i := w.intrude(address, run+n, leader)
 		for step := range uint64(4) {
 			for _, to := range w.nodes {
@@ -176,8 +180,8 @@ func testIntruder(t *testing.T, w *world, as, name string, run uint64) {
 		}
 	}
 	synctest.Wait()
-	if got := countHandshakes(w) - reached; got < 60 {
-		t.Errorf("the intruder reached the nodes %d times, want 60 at least", got)
+	if got := countHandshakes(w) - reached; got < seconds {
+		t.Errorf("the intruder reached the nodes %d times, want %d at least", got, seconds)
 	}
 	if !term.Valid() {
 		t.Error("the leader lost its term")

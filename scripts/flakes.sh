@@ -20,7 +20,8 @@ for package in ${ONLY:-$("$go" list ./...)}; do
     name=$(echo "$package" | tr / _) run=1
     while [ "$run" -le "$runs" ]; do
         log=$out/$name.$run
-        if "$go" test -count=1 -shuffle=on -timeout="${TIMEOUT:-30m}" "$package" >"$log" 2>&1; then
+        if "$go" test -short -count=1 -shuffle=on -parallel=8 -timeout="${TIMEOUT:-30m}" \
+            "$package" >"$log" 2>&1; then
             rm "$log"
         else
             failed=1

@@ -65,6 +65,14 @@ var heavyModules = []string{"contrib/kubernetes", "contrib/certmagic/caddy"}
 
 var heavy = flag.Bool("heavy", false, "build modules whose dependencies compile for minutes too")
 
+// needBuilds skips a test with -short, because it builds whole programs with flags of their own.
+func needBuilds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it compiles for long (make builds)")
+	}
+}
+
 // TestHeavyModules checks that "make test" omits exactly the heavy modules.
 func TestHeavyModules(t *testing.T) {
 	makefile, err := os.ReadFile("../Makefile")
@@ -151,6 +159,7 @@ func useRelease(t *testing.T, repository string) {
 // TestAConsumerBuilds checks that once the next release is tagged, a module outside this repository
 // builds every package of contrib and examples without a replacement, and "go install" the program.
 func TestAConsumerBuilds(t *testing.T) {
+	needBuilds(t)
 	const module = "github.com/athena-go/athena"
 	version := nextRelease(t)
 	useRelease(t, tagSources(t, version))

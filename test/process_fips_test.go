@@ -37,10 +37,15 @@ func buildFIPS(t *testing.T) string {
 // program, which never leads. They elect a leader, keep a lock for longer than it lasts without
 // renewal, and answer athena status. In the mode "only", other algorithms fail.
 func TestProcessFIPS(t *testing.T) {
+	t.Parallel()
+	needBuilds(t)
 	path := buildFIPS(t)
 	for _, transport := range []string{"tls", "quic"} {
 		for _, mode := range []string{"on", "only"} {
-			t.Run(transport+" "+mode, func(t *testing.T) { testFIPS(t, path, transport, mode) })
+			t.Run(transport+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				testFIPS(t, path, transport, mode)
+			})
 		}
 	}
 }

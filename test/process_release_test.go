@@ -24,6 +24,8 @@ import (
 // identical. It uses the flags of scripts/release.sh except for the commit, which a copy of the
 // sources lacks.
 func TestProcessReleaseIsReproducible(t *testing.T) {
+	t.Parallel()
+	needBuilds(t)
 	var programs [2][]byte
 	for i := range programs {
 		dir := filepath.Join(t.TempDir(), "sources")
@@ -82,6 +84,8 @@ func buildRelease(t *testing.T) (folder string) {
 // TestProcessReleaseArchive checks that the archive has the licence of every linked module, and
 // that the instructions in its unit start a node from its files alone.
 func TestProcessReleaseArchive(t *testing.T) {
+	t.Parallel()
+	needBuilds(t)
 	archive := buildRelease(t)
 	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md"} {
 		text, err := os.ReadFile(filepath.Join(archive, name))

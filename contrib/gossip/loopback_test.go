@@ -141,7 +141,7 @@ func (l *loopback) one(t *testing.T, some []int) (leader int, after time.Duratio
 // partitioned network has a leader. After the network heals, there is only one leader.
 func TestLoopback(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes half a minute")
+		t.Skip("it takes half a minute (make full)")
 	}
 	const size = 100
 	l := &loopback{

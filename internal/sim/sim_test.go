@@ -17,9 +17,6 @@ import (
 // runs for every change of the code.
 func TestSeedsAreClean(t *testing.T) {
 	s := Sweeping{Options: Options{Seed: 1}, Runs: 600}
-	if testing.Short() {
-		s.Runs = 50
-	}
 	r := Sweep(s)
 	t.Log(r)
 	for _, f := range r.Failed {
@@ -41,9 +38,7 @@ func TestSeedsAreClean(t *testing.T) {
 	if r.Hopeless+r.Void > r.Runs/4 {
 		t.Errorf("%d of %d runs were excused", r.Hopeless+r.Void, r.Runs)
 	}
-	if !testing.Short() {
-		covered(t, r.Cover)
-	}
+	covered(t, r.Cover)
 }
 
 // rare lists rules that few runs of TestSeedsAreClean reach. This test requires only that some run
@@ -90,9 +85,6 @@ func covered(t *testing.T, table Table) {
 // TestElectionsAreFast checks the medians and 99th percentiles of protocol.md section 11, L1, L2
 // and L4.
 func TestElectionsAreFast(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs many runs")
-	}
 	r := Sweep(Sweeping{Options: Options{Seed: 100_000}, Runs: 400})
 	for _, name := range []string{
 		"leader after a crash", "leader after isolation", "all active after a heal",

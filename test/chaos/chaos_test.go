@@ -53,9 +53,6 @@ func testOptions(out string, length time.Duration) options {
 
 func mustBeAble(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("real processes under real faults take 25 s: not with -short")
-	}
 	if reason := whyUnable(); reason != "" {
 		t.Skip(reason)
 	}

@@ -235,9 +235,6 @@ func TestFloodPlan(t *testing.T) {
 
 func floodOptions(t *testing.T) options {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("real processes take seconds: not with -short")
-	}
 	o := options{
 		seed: 1, length: time.Minute, out: t.TempDir(), plain: true, config: cluster.DefaultConfig(),
 	}

@@ -26,7 +26,7 @@ func TestEveryOrderOfAnElection(t *testing.T) {
 		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Crashes: 2}, 300_000},
 	} {
 		if (testing.Short() || underRace) && tc.min > 100_000 {
-			t.Logf("%+v: skipped: it takes a minute, more under the race detector", tc.opt)
+			t.Logf("%+v: skipped: it takes up to a minute (make full), more under the race detector", tc.opt)
 			continue
 		}
 		r, err := explore.Run(tc.opt)

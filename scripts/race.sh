@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs the tests under the race detector, except those of the simulator, which has one goroutine, and
-# those of programs and modules that are built without the detector.
+# Runs the tests under the race detector, except those of the simulator and of the pure packages,
+# which have one goroutine, and those of programs and modules that are built without the detector. Of
+# package test only the tests of whole nodes are left. DEPTH is a flag of the tests, -short unless it is set.
 #
 # In virtual time the detector itself can crash (golang/go#78156). Only a package whose output has
 # that crash and no failure is tested again. After three crashes this script skips the package by
@@ -24,9 +25,12 @@ judge='
 		crashed = failed = 0
 	}'
 
-# test_packages tests packages and sets crashed to those whose detector crashed.
+# test_packages PATTERN PACKAGE... runs tests and sets crashed to the packages whose detector
+# crashed.
 test_packages() {
-    "$go" test -race -shuffle=on -timeout=30m -skip='^Test(Process|AConsumer|Modules)' "$@" \
+    pattern=$1
+    shift
+    "$go" test -race ${DEPTH--short} -shuffle=on -timeout=30m -run="$pattern" "$@" \
         >"$log" 2>&1 && code= || code=$?
     cat "$log"
     crashed=$(awk "$judge" "$log") || exit 1
@@ -35,11 +39,23 @@ test_packages() {
     fi
 }
 
-test_packages $("$go" list ./... | grep -v '/internal/sim$')
-for package in $crashed; do
+# pattern PACKAGE prints which tests of a package to run.
+pattern() {
+    case $1 in */athena/test) echo '^Test(Stack|Diagram|Scenarios$)' ;; *) echo . ;; esac
+}
+
+packages=$("$go" list ./... |
+    grep -vE '/(internal/(sim|sim/explore|message|lowest)|member|paxos|statemachine)$')
+all=
+for package in $(echo "$packages" | grep '/athena/test$' || :); do
+    test_packages "$(pattern "$package")" "$package"
+    all=$crashed
+done
+test_packages . $(echo "$packages" | grep -v '/athena/test$')
+for package in $all $crashed; do
     for try in 2 3; do
         echo "race: the detector crashed in $package: run $try of 3"
-        test_packages "$package"
+        test_packages "$(pattern "$package")" "$package"
         [ "$crashed" ] || break
     done
     if [ "$crashed" ]; then

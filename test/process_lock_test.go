@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -353,9 +354,10 @@ func TestJobsOfAHost(t *testing.T) {
 	c, _ := withWrite(t)
 	n := newNotes(t)
 	var all []*process
+	leads := n.path + ".leads"
 	for i := range 2 {
-		all = append(all, c.verb(i+1, "elect", "job", n.script(
-			`trap 'echo end $N; exit 0' TERM INT; echo begin $N; while :; do sleep 0.02; done`)...))
+		all = append(all, c.verb(i+1, "elect", "job", n.script(fmt.Sprintf(`trap 'echo end $N; exit 0' `+
+			`TERM INT; echo %d > %s; echo begin $N; while :; do sleep 0.02; done`, i+1, leads))...))
 	}
 	n.want("begin")
 	jobs := func(want string, args ...string) {
@@ -370,6 +372,12 @@ func TestJobsOfAHost(t *testing.T) {
 	jobs("  host 127.0.0.1  ")
 	jobs("host 127.0.0.1 may lead job\n", "enable", "job", "--host", "127.0.0.1")
 	n.want("begin", "end", "begin")
+	// The leader is the last to stop. Otherwise, the other could be stopped while its command starts.
+	if text, err := os.ReadFile(leads); err != nil {
+		t.Fatal(err)
+	} else if string(text) == "1\n" {
+		slices.Reverse(all)
+	}
 	for _, p := range all {
 		p.signal(syscall.SIGTERM)
 		p.ended(0, "")

@@ -79,6 +79,7 @@ func suite() []suiteTest {
 		{"RestartWhileBlocked", testRestartWhileBlocked},
 		{"CustomNeverDelaysSystem", testKindsApart},
 		{"BackpressureBlocksSend", testBackpressure},
+		{"PeerWithoutProgress", testPeerWithoutProgress},
 		{"TooLargeIsRefusedAtTheSender", testTooLarge},
 		{"NotifyNeverBlocks", testNotifyNeverBlocks},
 		{"SendWithoutConnection", testSendUnreachable},

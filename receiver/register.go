@@ -113,8 +113,8 @@ const (
 	Reject
 )
 
-// Queue sets how many events or requests of the type may wait per sender, at least 1, and what
-// happens when more arrive. The default is QueueLength and Block. The limit QueueBytes always
+// Queue sets how many events or requests of the type may wait per sender and Depth, at least 1, and
+// what happens when more arrive. The default is QueueLength and Block. The limit QueueBytes always
 // applies. If the option is given repeatedly, the last option counts.
 func Queue(length int, policy Policy) Option {
 	return func(m *Mux, s *settings) {

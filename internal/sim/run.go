@@ -202,6 +202,9 @@ func (j *judge) judgeRun() {
 	j.emptyBound()
 	// L2: one leader and every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
+	if slices.ContainsFunc(c.procs, func(p *process) bool { return p.isUp() && !c.hasVote(p) }) {
+		limit += t.HeartbeatTimeout // the leader holds the address for the store that it knows
+	}
 	if !c.RunUntil(limit-time.Duration(c.now-start), c.Settled) {
 		j.noteFailure("L2", "not all members are active under one leader %v after the heal", limit)
 		return

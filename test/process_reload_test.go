@@ -261,7 +261,7 @@ func testSecretInTwoRounds(t *testing.T, transport string) {
 // daemons, and checks that nothing happens when the old certificates expire.
 func TestProcessCertificatesAreReplaced(t *testing.T) {
 	t.Parallel()
-	const life = 6 * time.Second
+	const life = 15 * time.Second
 	c := newNodes(t, 3)
 	old, next := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
 	file := func(i int, name string) string { return filepath.Join(c.dir, fmt.Sprint(name, i)) }

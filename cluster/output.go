@@ -141,9 +141,9 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 		switch m.After.Status {
 		case member.Unreachable:
 			n.net.Probe(m.After.Identity, func() {})
-			n.messages.Inactive(m.After.Identity)
+			n.messages.Inactive(m.After)
 		case member.Removed:
-			n.messages.Inactive(m.After.Identity)
+			n.messages.Inactive(m.After)
 		default:
 		}
 	}

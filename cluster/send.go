@@ -105,7 +105,7 @@ func Idempotent() SendOption { return func(o *sendOptions) { o.Idempotent = true
 
 // Send sends an event to one active member, which may be this node. While there is no connection to
 // the member, Send blocks for at most 5 s. While the member's handlers are slow, it blocks until
-// ctx is done, the member is no longer active, or the connection has accepted no event for 5 s. A
+// ctx is done, the member is no longer active, or its handlers have taken no event for 5 s. A
 // nil error means that the connection accepted the event, which is delivered at most once and in
 // the order sent. The error is ErrNotActive, ErrTooLarge, ErrUnknownType, ErrBusy, or
 // ErrNotDelivered with the cause of ctx if ctx was done. If the other process dies, the connection

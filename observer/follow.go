@@ -121,7 +121,7 @@ func (o *Observer) setView(home member.Address, v View) {
 	}
 }
 
-func (o *Observer) replaceView(home member.Address, v View) (gone []member.Identity) {
+func (o *Observer) replaceView(home member.Address, v View) (gone []member.Member) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.home = home
@@ -132,7 +132,7 @@ func (o *Observer) replaceView(home member.Address, v View) (gone []member.Ident
 	for _, m := range o.view.Members {
 		if now, ok := v.Members.Find(m.Address); !ok || now.Incarnation != m.Incarnation ||
 			now.Status == member.Removed {
-			gone = append(gone, m.Identity)
+			gone = append(gone, m)
 		}
 	}
 	if v.Leader != o.view.Leader || v.Version != o.view.Version || !v.Authority {

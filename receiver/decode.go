@@ -40,7 +40,7 @@ func (e *fieldError) Unwrap() error { return e.err }
 
 // inField adds the name of a field, or an index, to the path of an error.
 func inField(name string, err error) error {
-	if e, ok := err.(*fieldError); ok {
+	if e, ok := err.(*fieldError); ok { //nolint:errorlint // a wrapped one has a text before its path
 		e.path = name + e.path
 		return e
 	}

@@ -73,15 +73,15 @@ type (
 		M int `msgpack:"M,alias:N"`
 	}
 	ordered struct {
-		_msgpack struct{} `msgpack:",as_array"`
+		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // its tag is used
 		A, B     int
 	}
 	swapped struct {
-		_msgpack struct{} `msgpack:",as_array"`
+		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // its tag is used
 		B, A     int
 	}
 	longer struct {
-		_msgpack struct{} `msgpack:",as_array"`
+		_msgpack struct{} `msgpack:",as_array"` //nolint:unused // its tag is used
 		A, B, C  int
 	}
 	moved struct{ Inner }

@@ -21,6 +21,8 @@ var (
 	ErrUnknown = errors.New("receiver: no handler")
 	// ErrMalformed means that a payload cannot be decoded into the type of the event.
 	ErrMalformed = errors.New("receiver: malformed event")
+	// ErrStalled means that no event has left the full queue for Delivery.Wait.
+	ErrStalled = fmt.Errorf("%w: no event was taken from the queue", ErrBusy)
 	// ErrBusy means that the queue of the event is full (see Policy), or that too many
 	// streams of the name are open.
 	ErrBusy = errors.New("receiver: busy: too many events or streams of this name are pending")
@@ -35,7 +37,7 @@ type Delivery struct {
 	Call     *Call             // nil if the sender does not wait for the outcome
 	// Depth is the Depth of the context with which the sender sent the event.
 	Depth int
-	// Wait bounds how long Deliver waits for room; 0 means no limit.
+	// Wait bounds how long Deliver waits for room while no event leaves the queue; 0 means no limit.
 	Wait time.Duration
 }
 
@@ -55,8 +57,8 @@ type Call struct {
 }
 
 // Deliver queues an event for its handlers. While the queue is full and its Policy is Block,
-// Deliver blocks until ctx is done, d.Wait has passed or the Mux closes. If Deliver returns an
-// error, no handler runs.
+// Deliver blocks until ctx is done, the Mux closes, or no event has left the queue for d.Wait. If
+// Deliver returns an error, no handler runs.
 func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	run := m.live.Load()
 	if run == nil || run.isEnded() {

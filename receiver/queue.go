@@ -64,6 +64,7 @@ func (l *lane) readWaiting() (events, bytes int64) {
 
 // enqueueItem adds an event to the lane of its sender, and blocks until there is room.
 func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) error {
+	var timer *time.Timer
 	var late <-chan time.Time
 	for {
 		space, old, err := m.tryEnqueue(run, r, it)
@@ -73,15 +74,18 @@ func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) 
 		if err != nil || space == nil {
 			return err
 		}
-		if late == nil && it.wait > 0 {
-			timer := time.NewTimer(it.wait)
+		if timer == nil && it.wait > 0 {
+			timer = time.NewTimer(it.wait)
 			defer timer.Stop()
 			late = timer.C
 		}
 		select {
 		case <-space:
+			if timer != nil {
+				timer.Reset(it.wait) // the handlers make progress
+			}
 		case <-late:
-			return fmt.Errorf("%w: no room for %v in the queue of %s", ErrBusy, it.wait, it.name(r))
+			return fmt.Errorf("%w of %s for %v", ErrStalled, it.name(r), it.wait)
 		case <-run.ctx.Done():
 			return ErrClosed
 		case <-ctx.Done():

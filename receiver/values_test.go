@@ -103,8 +103,8 @@ type (
 		A int `msgpack:"n"`
 		B int `msgpack:"n"`
 	}
-	lower    int
-	embedded struct{ lower }
+	lower    int             //nolint:unused // it is embedded
+	embedded struct{ lower } //nolint:unused // it cannot be sent
 	stringer struct{ V fmt.Stringer }
 )
 

@@ -17,7 +17,7 @@ export CGO_ENABLED=1 GORACE=halt_on_error=1
 # The output of a package precedes the line with its result.
 # shellcheck disable=SC2016 # a program of awk
 judge='
-	/^SIGSEGV: segmentation violation/ { crashed = 1 }
+	/^(SIGSEGV: segmentation violation|ThreadSanitizer: CHECK failed)/ { crashed = 1 }
 	/^ *--- FAIL|^panic:|^fatal error:|DATA RACE/ { failed = 1 }
 	/^(ok|FAIL|[?])[ \t]+[^ \t]/ {
 		if ($1 == "FAIL" && crashed && !failed) print $2

@@ -41,6 +41,7 @@ func fakeGo(t *testing.T, outputs ...string) (program string, count func() int) 
 func TestRaceRepeatsOnlyCrashes(t *testing.T) {
 	const (
 		ok      = "ok  \texample.org/p\t1.0s\n"
+		check   = "ThreadSanitizer: CHECK failed: tsan_rtl.cpp:346\nFAIL\texample.org/p\t1.0s\nFAIL\n"
 		crash   = "SIGSEGV: segmentation violation\nPC=0x1\nFAIL\texample.org/p\t1.0s\nFAIL\n"
 		failure = "--- FAIL: TestP (0.1s)\n    p_test.go:1: no\nFAIL\nFAIL\texample.org/p\t1.0s\nFAIL\n"
 		nested  = "    --- FAIL: TestP/one (0.1s)\n" + crash
@@ -63,6 +64,7 @@ func TestRaceRepeatsOnlyCrashes(t *testing.T) {
 		{"no output", []string{"", ok}, 1, true, ""},
 		{"crash", []string{crash, ok}, 2, false, "run 2 of 3"},
 		{"crash after another package", []string{other, crash, ok}, 3, false, "run 3 of 3"},
+		{"failed check of the detector", []string{check, ok}, 2, false, "run 2 of 3"},
 		{"crash, then failure", []string{crash, failure, ok}, 2, true, ""},
 		{"three crashes", []string{crash, crash, crash}, 3, false, "example.org/p skipped"},
 	} {
@@ -100,7 +102,9 @@ func TestBeside(t *testing.T) {
 		{[]string{"true", "true", "echo out; exit 3"}, []string{"out\n"},
 			"failed: echo out; exit 3\n"},
 	} {
-		out, err := exec.Command("../scripts/beside.sh", c.commands...).CombinedOutput()
+		run := exec.Command("../scripts/beside.sh", c.commands...)
+		run.Env = append(os.Environ(), "JOBS=2") // .ci/run can have set 1
+		out, err := run.CombinedOutput()
 		for _, want := range append(c.prints, c.failed) {
 			if (err != nil) != (c.failed != "") || !strings.Contains(string(out), want) {
 				t.Errorf("%q: %v, and prints %q; want a failure: %t, and %q", c.commands, err, out,

@@ -61,25 +61,12 @@ func (l *link) flush(k transport.Kind) bool {
 			l.end(transport.CodeTimeout, "the peer does not read", err)
 		})
 	}
-	err := l.writeBatch(k)
+	_, err := l.conn.Stream(k).Write(l.batch[k].bytes)
 	if stuck != nil {
 		stuck.Stop()
 	}
 	l.finishBatch(k, err)
 	return err == nil
-}
-
-// writeBatch writes the batch in pieces, so that the flow notices the progress of a long write.
-func (l *link) writeBatch(k transport.Kind) error {
-	for b := l.batch[k].bytes; len(b) > 0; {
-		piece := b[:min(len(b), pieceBytes)]
-		if _, err := l.conn.Stream(k).Write(piece); err != nil {
-			return err
-		}
-		b = b[len(piece):]
-		l.peer.flows[k].moved.Add(1)
-	}
-	return nil
 }
 
 // tryFlush writes the waiting frames if it can do so without blocking. This avoids waking the

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// SendTimeout is how long Send waits for a connection, and for room while there is no progress.
+	// SendTimeout is how long Send waits for a connection.
 	SendTimeout = 5 * time.Second
 	// CloseTimeout bounds the flush in Close.
 	CloseTimeout = time.Second
@@ -226,18 +226,39 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 	return m.Destination(to).Send(ctx, transport.Custom, frame, SendMode{})
 }
 
-// FailSends makes all waiting Sends to a peer fail with err.
-func (m *Mesh) FailSends(to member.Address, err error) {
+// FailSends makes all waiting Sends to a peer fail with err. It reports whether there is a
+// connection to the peer.
+func (m *Mesh) FailSends(to member.Address, err error) (connected bool) {
+	m.withPeer(to, func(p *peer) {
+		for k := range transport.Kinds {
+			p.flows[k].refuse(err)
+		}
+		connected = p.cur != nil
+	})
+	return connected
+}
+
+// SetStuck records that a peer takes no frames of a kind for now, or that it takes them again, if
+// why is nil. Until then, Sends without room fail with ErrNoRoom and why.
+func (m *Mesh) SetStuck(to member.Address, k transport.Kind, why error) {
+	m.withPeer(to, func(p *peer) {
+		f := &p.flows[k]
+		if f.stuck = nil; why != nil {
+			f.stuck = fmt.Errorf("%w: %s: %w", ErrNoRoom, to, why)
+			f.refuse(f.stuck)
+		}
+	})
+}
+
+// withPeer calls f with a known peer while its mutex is held.
+func (m *Mesh) withPeer(addr member.Address, f func(*peer)) {
 	m.mu.Lock()
-	p := m.peers[to]
+	p := m.peers[addr]
 	m.mu.Unlock()
-	if p == nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for k := range transport.Kinds {
-		p.flows[k].refuse(err)
+	if p != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		f(p)
 	}
 }
 

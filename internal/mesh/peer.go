@@ -274,6 +274,7 @@ func (p *peer) pruneEnded() { p.ended = slices.DeleteFunc(p.ended, (*link).isDel
 // many it dropped. p.mu must be held.
 func (p *peer) clearFlows() (dropped int) {
 	for k := range transport.Kinds {
+		p.flows[k].stuck = nil
 		n := p.flows[k].clear()
 		p.mesh.stats.countDrop(DropLost, n)
 		dropped += n

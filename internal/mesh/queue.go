@@ -4,7 +4,6 @@ package mesh
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/transport"
@@ -20,9 +19,6 @@ const (
 	maxQueuedTime = 2 * time.Second
 	// pendingBytes bounds the waiting frames of a flow to a member.
 	pendingBytes = 256 << 10
-	// pieceBytes bounds one write of a flow. A flow makes progress if the connection accepts at least
-	// one piece in SendTimeout.
-	pieceBytes = 64 << 10
 )
 
 // systemQueue holds the system frames that wait to be written, oldest first.
@@ -113,14 +109,8 @@ type flow struct {
 	frames  int
 	kept    int            // number of urgent frames queued without a connection
 	waiting []*waitingSend // the earliest first
-	moved   atomic.Uint64  // grows with each piece that the connection has accepted
-	// stuckAt is moved when a Send gave up because the flow made no progress. Until there is progress,
-	// further Sends do not wait. It is 0 if no Send gave up.
-	stuckAt uint64
+	stuck   error          // why the peer takes no further frames for now, or nil
 }
-
-// isStuck reports whether a Send gave up and the flow has made no progress since.
-func (q *flow) isStuck() bool { return q.stuckAt > 0 && q.stuckAt == q.moved.Load() }
 
 // waitingSend is a Send that waits for room. The goroutine that makes room queues its frame.
 type waitingSend struct {
@@ -163,7 +153,6 @@ func (q *flow) addFrame(frame []byte) {
 
 // take removes and returns all frames. The spare memory is used for later frames.
 func (q *flow) take(spare []byte) batch {
-	q.moved.Add(1)
 	b := batch{bytes: q.pending, frames: q.frames, payload: len(q.pending) - q.frames*headerBytes}
 	q.pending, q.frames, q.kept = spare[:0], 0, 0
 	return b

@@ -4,7 +4,6 @@ package mesh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -41,20 +40,17 @@ func (d *Destination) holdPeer() (*peer, error) {
 	return p, err
 }
 
-// SendMode modifies a Send. The zero value waits for room while the peer accepts frames.
+// SendMode modifies a Send. The zero value waits for room.
 type SendMode struct {
 	Flush bool // write the frame immediately, without waiting for later frames
 	Try   bool // do not wait for room on a connection
-	// Patient waits for room until ctx is done, even without progress. It is for frames that the peer
-	// handles without waiting.
-	Patient bool
 }
 
 // Send sends a frame of a kind other than System and returns once the connection has accepted it;
 // the caller may then reuse the frame. While the peer is slow, Send blocks (backpressure) until ctx
-// is done, or until the connection has accepted nothing of that kind for SendTimeout. Without a
-// connection it blocks for at most SendTimeout. An error means that the frame was not sent: it
-// wraps ErrClosed, ErrTooLarge, ErrNoRoom, ErrUnreachable or the cause of ctx.
+// is done or the peer is known to be stuck. Without a connection it blocks for at most
+// SendTimeout. An error means that the frame was not sent: it wraps ErrClosed, ErrTooLarge,
+// ErrNoRoom, ErrUnreachable or the cause of ctx.
 func (d *Destination) Send(
 	ctx context.Context, k transport.Kind, frame []byte, mode SendMode,
 ) error {
@@ -122,24 +118,20 @@ func (p *peer) send(ctx context.Context, f *flow, frame []byte, mode SendMode) e
 	case l == nil && p.addr.IsObserver() && !p.isConnected():
 		return p.sendFailure(nil) // no node dials an observer
 	case l == nil:
-		return p.sendWaiting(ctx, f, frame, mode)
+		return p.sendWaiting(ctx, f, frame)
 	case !mode.Flush || !l.tryFlush(f.kind):
 		l.signalWriter(f.kind)
 	}
 	return nil
 }
 
-// idleChecks is how often a waiting Send checks for progress in SendTimeout.
-const idleChecks = 5
-
 // sendWaiting queues a Send behind the earlier ones and waits until its frame is accepted.
-func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte, mode SendMode) error {
+func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte) error {
 	w := &waitingSend{frame: frame, done: make(chan struct{})}
-	moved, idle := f.moved.Load(), 0
 	p.enqueueSend(f, w)
 	defer p.addSenders(f.kind, -1)
-	check := time.NewTicker(SendTimeout / idleChecks)
-	defer check.Stop()
+	timeout := time.NewTimer(SendTimeout)
+	defer timeout.Stop()
 	for {
 		var cause error
 		select {
@@ -147,19 +139,13 @@ func (p *peer) sendWaiting(ctx context.Context, f *flow, frame []byte, mode Send
 			return w.err
 		case <-ctx.Done():
 			cause = context.Cause(ctx)
-		case <-check.C:
-			connected, now := p.isConnected(), f.moved.Load()
-			if idle++; now != moved || connected && mode.Patient {
-				moved, idle = now, 0
-			}
-			if idle < idleChecks {
+		case <-timeout.C:
+			if p.isConnected() {
+				timeout.Reset(SendTimeout)
 				continue
 			}
-			if connected {
-				cause = ErrNoRoom
-			}
 		}
-		if p.withdrawSend(f, w, cause) {
+		if p.withdrawSend(f, w) {
 			return p.sendFailure(cause)
 		}
 		return w.err
@@ -183,7 +169,7 @@ func (p *peer) enqueueSend(f *flow, w *waitingSend) {
 
 // withdrawSend removes a waiting Send from the queue. It returns false if the frame was already
 // accepted or the Send has failed.
-func (p *peer) withdrawSend(f *flow, w *waitingSend, cause error) bool {
+func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(f.waiting, w)
@@ -191,9 +177,6 @@ func (p *peer) withdrawSend(f *flow, w *waitingSend, cause error) bool {
 		return false
 	}
 	f.waiting = slices.Delete(f.waiting, i, i+1)
-	if errors.Is(cause, ErrNoRoom) {
-		f.stuckAt = f.moved.Load()
-	}
 	return true
 }
 
@@ -217,7 +200,9 @@ func (p *peer) offerFrame(f *flow, frame []byte, mode SendMode) (*link, error) {
 		return nil, nil
 	case len(f.waiting) == 0 && f.push(frame):
 		return p.cur, nil
-	case mode.Try, f.isStuck() && !mode.Patient:
+	case f.stuck != nil:
+		return nil, f.stuck
+	case mode.Try:
 		return nil, fmt.Errorf("%w: %s", ErrNoRoom, p.addr)
 	}
 	return nil, nil
@@ -236,8 +221,6 @@ func (p *peer) sendFailure(cause error) error {
 	switch {
 	case p.leaving:
 		return ErrClosed
-	case errors.Is(cause, ErrNoRoom):
-		return fmt.Errorf("%w: %s has accepted nothing for %v", cause, p.addr, SendTimeout)
 	case p.cur != nil:
 		return fmt.Errorf("transport: %s does not accept frames: it is slow or down: %w", p.addr, cause)
 	case cause == nil:

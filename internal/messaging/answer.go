@@ -88,7 +88,7 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 		frame.b, err = wire.AppendAnswer(frame.b, a, MaxEventBytes)
 	}
 	if err == nil {
-		mode := mesh.SendMode{Flush: flush, Patient: true}
+		mode := mesh.SendMode{Flush: flush}
 		err = m.destinationOf(to).Send(m.answering, transport.Answer, frame.b, mode)
 	}
 	if err != nil {
@@ -102,6 +102,9 @@ func (m *Messenger) completeCall(from member.Identity, frame []byte) error {
 	a, err := wire.DecodeAnswer(frame, MaxEventBytes)
 	if err != nil {
 		return m.dropUndecoded(from, err)
+	}
+	if a.ID == 0 {
+		return m.noteStuck(from, a)
 	}
 	if !m.pending.complete(from.Address, a) {
 		_ = m.dropFrame(from, DropNotAwaited, nil)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -66,7 +67,12 @@ func (m *Messenger) Custom(k transport.Kind, from member.Identity, frame []byte)
 		}
 		ctx = m.canceled // an observer never waits for room
 	}
-	if err := m.deliverEvent(ctx, d); err != nil {
+	d.Wait = mesh.SendTimeout
+	err = m.deliverEvent(ctx, d)
+	if errors.Is(err, receiver.ErrStalled) {
+		err = m.deliverStalled(ctx, k, d, err)
+	}
+	if err != nil {
 		m.watches.releaseBytes(from, len(e.Payload)) // no handler will answer
 		if d.Call != nil {
 			m.sendAnswer(from.Address, answerTo(e.Call, false, err), false)
@@ -91,6 +97,41 @@ func entryOf(from member.Identity, c *contact) *member.Member {
 	}
 	// The peer was admitted by its greeting, but this node's view does not contain it yet.
 	return &member.Member{Identity: from, Name: from.Address.String()}
+}
+
+// deliverStalled delivers an event to handlers that are stuck. Until they take it, the sender
+// learns why its events of this kind do not move: an answer with id 0 concerns a kind instead of a
+// call.
+func (m *Messenger) deliverStalled(
+	ctx context.Context, k transport.Kind, d receiver.Delivery, why error,
+) error {
+	stuck := wire.Answer{Outcome: wire.OutcomeBusy, Text: why.Error(), Payload: []byte{byte(k)}}
+	m.sendAnswer(d.From.Address, stuck, true)
+	d.Wait = 0
+	err := m.deliverEvent(ctx, d)
+	m.sendAnswer(d.From.Address, wire.Answer{Payload: []byte{byte(k)}}, true)
+	return err
+}
+
+var errBadStuck = errors.New("cluster: an answer without a call that names no kind")
+
+// noteStuck records that a member takes no events of a kind for now, or takes them again.
+func (m *Messenger) noteStuck(from member.Identity, a wire.Answer) error {
+	if len(a.Payload) != 1 {
+		return m.dropFrame(from, DropMalformed, errBadStuck)
+	}
+	k := transport.Kind(a.Payload[0])
+	switch k {
+	case transport.Custom, transport.Request, transport.Nested:
+	default:
+		return m.dropFrame(from, DropMalformed, errBadStuck)
+	}
+	var why error
+	if a.Outcome == wire.OutcomeBusy {
+		why = errors.New(safetext.PeerText(a.Text))
+	}
+	m.net.SetStuck(from.Address, k, why)
+	return nil
 }
 
 // deliverOwn passes an event of this node to its own handlers. In a handler it does not wait for

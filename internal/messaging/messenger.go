@@ -135,14 +135,16 @@ func (m *Messenger) Close(ctx context.Context) error {
 }
 
 // Inactive ends what waits for a member that is no longer active: its calls, the Sends that wait
-// for room, and its streams. Streams of a later run stay: they can arrive before this node learns
-// of it.
-func (m *Messenger) Inactive(who member.Identity) {
+// for room, and, if it is silent, its streams. A member that leaves ends its streams itself. Those
+// of a later run stay: they can arrive before this node learns of it.
+func (m *Messenger) Inactive(who member.Member) {
 	// Only an event that was not sent has ErrNotActive, which means that no handler has run.
-	m.net.FailSends(who.Address, fmt.Errorf("%w: %s", ErrNotActive, who.Address))
+	connected := m.net.FailSends(who.Address, fmt.Errorf("%w: %s", ErrNotActive, who.Address))
 	gone := fmt.Errorf("%s is no longer active", who.Address)
 	m.pending.fail(who.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, gone))
-	m.streams.cut(who, fmt.Errorf("%w: %w", ErrStreamCut, gone))
+	if connected && who.Status == member.Unreachable {
+		m.streams.cut(who.Identity, fmt.Errorf("%w: %w", ErrStreamCut, gone))
+	}
 }
 
 // Requests returns the number of requests that this node has made, by type and result.

@@ -137,7 +137,7 @@ func testStuckObserver(t *testing.T, w World) {
 	a, o, ctx := joinConnected(t, w)
 	o.stop(transport.Answer)
 	answer := make([]byte, mesh.MaxObserverBytes)
-	mode := mesh.SendMode{Flush: true, Patient: true}
+	mode := mesh.SendMode{Flush: true}
 	began, sent := time.Now(), 0
 	for ; ctx.Err() == nil && a.Stats().Observers > 0; sent++ {
 		_ = a.Destination(o.greet.From.Address).Send(ctx, transport.Answer, answer, mode)

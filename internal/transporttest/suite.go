@@ -79,7 +79,7 @@ func suite() []suiteTest {
 		{"RestartWhileBlocked", testRestartWhileBlocked},
 		{"CustomNeverDelaysSystem", testKindsApart},
 		{"BackpressureBlocksSend", testBackpressure},
-		{"PeerWithoutProgress", testPeerWithoutProgress},
+		{"StuckPeer", testStuck},
 		{"TooLargeIsRefusedAtTheSender", testTooLarge},
 		{"NotifyNeverBlocks", testNotifyNeverBlocks},
 		{"SendWithoutConnection", testSendUnreachable},

@@ -89,7 +89,7 @@ var driver = []Mutant{
 		Rule: "the handler of a request is canceled if its caller stops waiting",
 		Edits: []Edit{{
 			File: "internal/messaging/request.go",
-			Old:  "\t\tm.cancelCall(to, id) // also after",
+			Old:  "\t\tm.cancelCall(to, kind, id) // also after",
 			New:  "\t\t// also after",
 		}},
 	},
@@ -106,9 +106,9 @@ var driver = []Mutant{
 		Name: "send-keeps-its-slot",
 		Rule: "a slot of MaxSending is given back",
 		Edits: []Edit{{
-			File: "internal/messaging/request.go",
-			Old:  "\tdefer m.sending.Add(-1)\n\t// The sends",
-			New:  "\t// The sends",
+			File: "internal/messaging/send.go",
+			Old:  "\tdefer m.sending.Add(-1)\n",
+			New:  "",
 		}},
 	},
 	{
@@ -125,7 +125,7 @@ var driver = []Mutant{
 		Rule: "a slot of Concurrency is given back",
 		Edits: []Edit{{
 			File: "receiver/handlers.go",
-			Old:  "\t\t\t<-w.route.slots\n",
+			Old:  "\t\t\tw.route.slots.release(w.pool)\n",
 			New:  "",
 		}},
 	},

@@ -166,6 +166,33 @@ func TestRequestsThatAskBack(t *testing.T) {
 	}
 }
 
+// TestRefusalsOfRequestsOfHandlersWaitForNoRoom checks that two members which refuse each other's
+// requests of handlers do not wait for each other, although these requests fill the connection.
+func TestRefusalsOfRequestsOfHandlersWaitForNoRoom(t *testing.T) {
+	const calls = 200
+	withReceivers(t, 2, func(_ *testing.T, _ int, mux *receiver.Mux) {
+		receiver.HandleRequest(mux, func(ctx context.Context, from member.Member, _ ask) (total, error) {
+			return Request[total](ctx, FromContext(ctx), from.Address, hop{Pad: padding})
+		}, receiver.Concurrency(2*calls))
+		receiver.HandleRequest(mux, func(context.Context, member.Member, hop) (total, error) {
+			time.Sleep(time.Millisecond)
+			return total{}, nil
+		}, receiver.Concurrency(1), receiver.Queue(1, receiver.Reject))
+	}, func(t *testing.T, w *world) {
+		began := time.Now()
+		var asks sync.WaitGroup
+		for range calls {
+			for i, n := range w.nodes {
+				asks.Go(func() { _, _ = Request[total](w.within(time.Minute), n, address(1-i), ask{}) })
+			}
+		}
+		asks.Wait()
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("took %v, want no wait for a timeout", took)
+		}
+	})
+}
+
 // TestHandlersWithoutTheirContexts checks that handlers which send with another context than their
 // own wait for each other for about 5 s at most, and then continue.
 func TestHandlersWithoutTheirContexts(t *testing.T) {

@@ -19,6 +19,8 @@ const (
 	maxQueuedTime = 2 * time.Second
 	// pendingBytes bounds the waiting frames of a flow to a member.
 	pendingBytes = 256 << 10
+	// maxUrgentBytes bounds the waiting frames to which urgent ones are added: MaxPending refusals.
+	maxUrgentBytes = 32 << 20
 )
 
 // systemQueue holds the system frames that wait to be written, oldest first.

@@ -44,6 +44,8 @@ func (d *Destination) holdPeer() (*peer, error) {
 type SendMode struct {
 	Flush bool // write the frame immediately, without waiting for later frames
 	Try   bool // do not wait for room on a connection
+	// Urgent sends without waiting for room, up to maxUrgentBytes.
+	Urgent bool
 }
 
 // Send sends a frame of a kind other than System and returns once the connection has accepted it;
@@ -67,7 +69,7 @@ func (d *Destination) Send(
 }
 
 // TrySend sends a frame without waiting, or returns false.
-func (d *Destination) TrySend(k transport.Kind, frame []byte) bool {
+func (d *Destination) TrySend(k transport.Kind, frame []byte, mode SendMode) bool {
 	if len(frame) == 0 || len(frame) > d.mesh.cfg.CustomBytes {
 		return false // Send would return the reason
 	}
@@ -76,7 +78,7 @@ func (d *Destination) TrySend(k transport.Kind, frame []byte) bool {
 		return false
 	}
 	defer p.release()
-	l, err := p.offerFrame(&p.flows[k], frame, SendMode{Try: true})
+	l, err := p.offerFrame(&p.flows[k], frame, mode)
 	if err != nil || l == nil {
 		return false
 	}
@@ -199,6 +201,9 @@ func (p *peer) offerFrame(f *flow, frame []byte, mode SendMode) (*link, error) {
 	case p.cur == nil:
 		return nil, nil
 	case len(f.waiting) == 0 && f.push(frame):
+		return p.cur, nil
+	case mode.Urgent && len(f.pending) < maxUrgentBytes:
+		f.addFrame(frame)
 		return p.cur, nil
 	case f.stuck != nil:
 		return nil, f.stuck

@@ -14,13 +14,17 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// newCall converts a call for the receiver.
-func (m *Messenger) newCall(from member.Address, c wire.Call) *receiver.Call {
+// newCall converts a call of the given kind for the receiver.
+func (m *Messenger) newCall(from member.Address, k transport.Kind, c wire.Call) *receiver.Call {
 	return &receiver.Call{
 		ID:      c.ID,
 		Request: c.Request,
 		Timeout: c.Timeout,
 		Answer: func(value any, ran bool, err error) {
+			if err != nil && !ran {
+				m.refuseCall(from, k, c, err)
+				return
+			}
 			if err != nil || !c.Request {
 				m.sendAnswer(from, answerTo(c, ran, err), false)
 				return
@@ -93,6 +97,22 @@ func (m *Messenger) sendAnswer(to member.Address, a wire.Answer, flush bool) {
 	}
 	if err != nil {
 		// Nothing more to do: the caller notices the loss of the connection, or has stopped waiting.
+		_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
+	}
+}
+
+// refuseCall answers a call that reaches no handler. A request among the answers is refused without
+// waiting for room: what reads the answers of two members would wait for each other. The pending
+// calls of the member bound the refusals.
+func (m *Messenger) refuseCall(to member.Address, k transport.Kind, c wire.Call, cause error) {
+	a := answerTo(c, false, cause)
+	if k != transport.Answer || to == m.self || to.IsObserver() {
+		m.sendAnswer(to, a, false)
+		return
+	}
+	frame, err := wire.AppendAnswer(nil, a, MaxEventBytes)
+	urgent := mesh.SendMode{Urgent: true}
+	if err != nil || !m.destinationOf(to).TrySend(transport.Answer, frame, urgent) {
 		_ = m.dropFrame(member.Identity{Address: to}, DropUnanswered, err)
 	}
 }

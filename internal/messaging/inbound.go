@@ -50,11 +50,11 @@ func (m *Messenger) Custom(k transport.Kind, from member.Identity, frame []byte)
 	default:
 	}
 	if e.Call.ID != 0 {
-		d.Call = m.newCall(from.Address, e.Call)
+		d.Call = m.newCall(from.Address, k, e.Call)
 	}
 	if e.Call.Leader {
 		if l := m.node.Leader(); !l.Authority {
-			m.sendAnswer(from.Address, answerTo(e.Call, false, notLeader(l)), false)
+			m.refuseCall(from.Address, k, e.Call, notLeader(l))
 			return nil
 		}
 	}
@@ -75,7 +75,7 @@ func (m *Messenger) Custom(k transport.Kind, from member.Identity, frame []byte)
 	if err != nil {
 		m.watches.releaseBytes(from, len(e.Payload)) // no handler will answer
 		if d.Call != nil {
-			m.sendAnswer(from.Address, answerTo(e.Call, false, err), false)
+			m.refuseCall(from.Address, k, e.Call, err)
 		}
 		m.dropEvent(from, e.Name, d.Call != nil, err)
 	}

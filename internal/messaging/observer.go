@@ -210,7 +210,7 @@ func (m *Messenger) answerWatches() {
 	for to, of := range m.watches.takeDue(time.Now()) {
 		a := wire.Answer{ID: of.id, Payload: of.payload}
 		frame, err := wire.AppendAnswer(nil, a, MaxEventBytes)
-		if err == nil && m.destinationOf(to).TrySend(transport.Answer, frame) {
+		if err == nil && m.destinationOf(to).TrySend(transport.Answer, frame, mesh.SendMode{}) {
 			continue
 		}
 		if err != nil || !m.watches.retryWatch(to, of) {

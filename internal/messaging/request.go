@@ -217,7 +217,7 @@ func (m *Messenger) deliverCall(
 	ctx context.Context, self *member.Member, e *outgoing, c wire.Call, depth int,
 ) error {
 	d := e.delivery(self)
-	d.Call = m.newCall(m.self, c)
+	d.Call = m.newCall(m.self, transport.Request, c)
 	if c.Leader {
 		if l := m.node.Leader(); !l.Authority {
 			return notLeader(l)

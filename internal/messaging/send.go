@@ -137,7 +137,7 @@ func (m *Messenger) trySend(
 		return false
 	}
 	c, err := m.checkSend(ctx, to)
-	return err == nil && c.to.TrySend(eventKind(receiver.Depth(ctx)), e.Frame())
+	return err == nil && c.to.TrySend(eventKind(receiver.Depth(ctx)), e.Frame(), mesh.SendMode{})
 }
 
 // checkSend returns the contact of a member, or an error if nothing can be sent to it now.

@@ -193,6 +193,29 @@ func TestRefusalsOfRequestsOfHandlersWaitForNoRoom(t *testing.T) {
 	})
 }
 
+// TestRequestsBehindHungHandlersAreRefused checks that the requests of one member get ErrBusy if
+// its earlier requests occupy all handlers, also if the type has few of them.
+func TestRequestsBehindHungHandlersAreRefused(t *testing.T) {
+	for _, handlers := range []int{1, 2, 64} {
+		withGate(t, 1, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
+			receiver.HandleRequest(mux, func(context.Context, member.Member, sum) (total, error) {
+				<-gate
+				return total{}, nil
+			}, receiver.Concurrency(handlers))
+		}, func(t *testing.T, w *world) {
+			n := w.nodes[0]
+			for range handlers {
+				go func() { _, _ = Request[total](t.Context(), n, address(0), sum{}) }()
+			}
+			synctest.Wait()
+			_, err := Request[total](w.within(time.Minute), n, address(0), sum{})
+			if !errors.Is(err, ErrBusy) {
+				t.Errorf("%d handlers: got %v, want ErrBusy", handlers, err)
+			}
+		})
+	}
+}
+
 // TestHandlersWithoutTheirContexts checks that handlers which send with another context than their
 // own wait for each other for about 5 s at most, and then continue.
 func TestHandlersWithoutTheirContexts(t *testing.T) {

@@ -183,10 +183,10 @@ func (r *route) dropOldest(l *lane, bytes int64) []item {
 }
 
 // maxWorkers returns the number of workers of a lane. A lane of events has one worker. Requests of
-// one sender are handled concurrently.
+// one sender are handled concurrently, and one more worker refuses those that wait for too long.
 func (r *route) maxWorkers() int {
 	if r.kind == ofRequests {
-		return r.slots.limit
+		return r.slots.limit + 1
 	}
 	return 1
 }

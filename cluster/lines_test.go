@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -334,5 +335,47 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				t.Errorf("%q: %v were left out, want %d", text, got, often-observe.MaxLines)
 			}
 		}
+	})
+}
+
+// TestSlowHandlerIsLogged checks that a node logs a handler that does not return, with its sender
+// and the events that wait, and shows it in Status until it returns.
+func TestSlowHandlerIsLogged(t *testing.T) {
+	release := sync.OnceValue(func() chan struct{} { return make(chan struct{}) }) // in the bubble
+	withReceivers(t, 2, func(_ *testing.T, _ int, mux *receiver.Mux) {
+		receiver.Handle(mux, func(context.Context, member.Member, note) error { <-release(); return nil })
+	}, func(t *testing.T, w *world) {
+		const text = "handler still running"
+		for range 3 {
+			if err := w.nodes[1].Send(t.Context(), address(0), note{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		slowest := func() (slowest receiver.SlowHandler) {
+			for _, r := range w.nodes[0].Status().Receivers {
+				if r.Event == "note" {
+					slowest = r.Slowest
+				}
+			}
+			return slowest
+		}
+		got := slowest()
+		if got.From != address(1) || got.Waiting != 2 || got.Running < 28*time.Second {
+			t.Errorf("Status has %+v, want the handler for %v, 2 wait", got, address(1))
+		}
+		for _, line := range w.book.wants(text, 1) {
+			ms, _ := line["running_ms"].(float64)
+			if line["event"] != "note" || line["peer"] != address(1).String() || line["waiting"] != 2.0 ||
+				ms < 5000 || ms > 7000 {
+				t.Errorf("got %v, want note of %v after 5 s, 2 wait", line, address(1))
+			}
+		}
+		close(release())
+		time.Sleep(2 * time.Minute)
+		if got := slowest(); got.Running != 0 {
+			t.Errorf("after the handler has returned, Status has %+v", got)
+		}
+		w.book.wants(text, 1)
 	})
 }

@@ -134,10 +134,11 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
 	n.observer.Start(n.started)
 	err = n.mux.Start(receiver.Setup{
-		Scan:    wire.Scan,
-		Local:   localEvents,
-		Report:  n.observer.LogHandlerFailure,
-		Context: context.WithValue(context.Background(), nodeKey{}, n),
+		Scan:       wire.Scan,
+		Local:      localEvents,
+		Report:     n.observer.LogHandlerFailure,
+		ReportSlow: n.observer.LogSlowHandler,
+		Context:    context.WithValue(context.Background(), nodeKey{}, n),
 	})
 	n.receives = err == nil
 	return err

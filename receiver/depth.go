@@ -13,7 +13,7 @@ import (
 const MaxDepth = 4
 
 // StallTimeout is how long a request waits while all handlers of its type are busy and none of them
-// returns. The sender then gets ErrBusy.
+// returns. The sender then gets ErrBusy. A handler that runs for longer is slow (SlowHandler).
 const StallTimeout = 5 * time.Second
 
 // idleChecks is how often a waiting request checks in StallTimeout whether a handler has returned.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -20,6 +21,7 @@ type worker struct {
 	batch []item // taken from the lane; the events before index next have been handled
 	next  int
 	pool  chan struct{} // the pool of the slot that the worker holds, or nil
+	handling
 }
 
 // errExited is the result of a handler that ended its goroutine (runtime.Goexit).
@@ -56,7 +58,8 @@ func (w *worker) takeBatch() bool {
 	defer r.mu.Unlock()
 	n := len(l.items)
 	if n == 0 {
-		if l.workers--; l.workers == 0 {
+		i := slices.Index(l.workers, w)
+		if l.workers = slices.Delete(l.workers, i, i+1); len(l.workers) == 0 {
 			r.retireLane(l)
 		}
 		return false
@@ -120,7 +123,11 @@ const sampleEvery = 16
 func (w *worker) handleItem(it *item) {
 	var value any
 	ran, err := true, errExited
+	w.markStart(it)
 	defer func() {
+		if w.pool != nil || it.call != nil {
+			w.running.Store(0) // otherwise the next call begins immediately
+		}
 		if w.pool != nil {
 			w.route.slots.release(w.pool)
 			w.pool = nil

@@ -82,6 +82,9 @@ type Setup struct {
 	// Report is called for each failure of a handler, and for each event without a handler
 	// (ErrUnknown). Goroutines of handlers call it concurrently; it must not block.
 	Report func(Failure)
+	// ReportSlow is called about slow handlers, at most once a minute for each type of event, and at
+	// growing intervals for one handler; it may block. If it is nil, no handler is reported as slow.
+	ReportSlow func(SlowHandler)
 	// Context is the parent of the contexts of all handlers; nil means
 	// context.Background().
 	Context context.Context
@@ -189,6 +192,9 @@ func (m *Mux) Start(setup Setup) error {
 		r.makeSlots()
 	}
 	m.live.Store(run)
+	if setup.ReportSlow != nil {
+		m.work.Go(func() { m.watchHandlers(run) })
+	}
 	return nil
 }
 

@@ -46,7 +46,7 @@ type lane struct {
 	key     laneKey
 	items   []item // oldest first
 	spare   []item // memory for the next items
-	workers int
+	workers []*worker
 	// waiting is the number of waiting events times 1<<32, plus their bytes: both change in one step.
 	// Events that a worker has already taken out of items count too.
 	waiting atomic.Int64
@@ -124,9 +124,10 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	}
 	l.items = append(l.items, *it)
 	l.addWaiting(1, it.bytes)
-	if l.workers < r.maxWorkers() {
-		l.workers++
-		m.work.Go((&worker{mux: m, run: run, route: r, lane: l}).drainLane)
+	if len(l.workers) < r.maxWorkers() {
+		w := &worker{mux: m, run: run, route: r, lane: l}
+		l.workers = append(l.workers, w)
+		m.work.Go(w.drainLane)
 	}
 	return nil, old, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/athena-go/athena/internal/histogram"
 	"github.com/athena-go/athena/member"
@@ -51,6 +52,8 @@ type route struct {
 	last  *lane // the lane of the last event, which the next one probably needs too; may be nil
 	idle  []*lane
 	count counters
+
+	reported time.Time // when a slow handler was last reported; zero before the first time
 }
 
 // settings holds the options of an event type or of the streams of a name.

@@ -25,6 +25,8 @@ type Stats struct {
 	Rejected  uint64 // events rejected by Reject, and streams above the limit
 	// Took contains the durations of handlers, sampled from one event in 16. Streams are not included.
 	Took Durations
+	// Slowest is the slow handler that has been running for the longest time; zero if none is slow.
+	Slowest SlowHandler
 }
 
 // Durations is a histogram of durations with fixed buckets.
@@ -45,13 +47,18 @@ func (d Durations) Buckets() map[float64]uint64 { return histogram.Durations(d).
 func (m *Mux) Stats() []Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	all := []Stats{{Dropped: m.unknown.Load()}}
+	now, all := time.Now(), []Stats{{Dropped: m.unknown.Load()}}
 	for _, r := range m.types {
 		s := r.readStats()
 		r.mu.Lock()
 		for _, l := range r.lanes {
 			queued, _ := l.readWaiting()
 			s.Queued += int(queued)
+			for _, w := range l.workers {
+				if w.isRunning(now, max(StallTimeout, s.Slowest.Running)) {
+					s.Slowest = w.describeHandler(now)
+				}
+			}
 		}
 		r.mu.Unlock()
 		all = append(all, s)

@@ -193,6 +193,13 @@ func (o *Observer) LogHandlerFailure(f receiver.Failure) {
 	o.log.LogAttrs(context.Background(), l.level, l.text, attrs...)
 }
 
+// LogSlowHandler logs a handler that has been running for a long time.
+func (o *Observer) LogSlowHandler(h receiver.SlowHandler) {
+	o.log.Warn("handler still running", slog.String("event", safetext.PeerText(h.Event)),
+		slog.String("peer", addressText(h.From)),
+		slog.Float64("running_ms", Milliseconds(h.Running)), slog.Int("waiting", h.Waiting))
+}
+
 // Milliseconds returns a duration in milliseconds, the unit of log fields.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 

@@ -89,8 +89,10 @@ func leading(t testing.TB) fake {
 		},
 		Receivers: []receiver.Stats{
 			{Dropped: 1},
-			{Event: "A", Queued: 2, Handled: 30, Failed: 1, Panicked: 1, Malformed: 1, Rejected: 3},
-			{Event: "B", Handled: 4},
+			{Event: "A", Queued: 2, Handled: 30, Failed: 1, Panicked: 1, Malformed: 1, Rejected: 3,
+				Slowest: receiver.SlowHandler{
+					Event: "A", From: members[0].Address, Running: 6500 * time.Millisecond, Waiting: 2}},
+			{Event: "B", Handled: 4, Slowest: receiver.SlowHandler{Event: "B", Running: 6 * time.Second}},
 		},
 	}
 }
@@ -174,7 +176,8 @@ const statusShape = `{
 			"request": {"messages": 0, "bytes": 0}, "nested": {"messages": 0, "bytes": 0},
 			"answer": {"messages": 0, "bytes": 0}}
 	},
-	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2},
+	"events": {"handled": 34, "failed": 3, "dropped": 4, "waiting": 2,
+		"slowest": {"event": "A", "from": "10.0.0.1:7000", "running_ms": 6500, "waiting": 2}},
 	"write": false, "drained": false, "uptime_ms": 60000, "protocol": 3, "build": "v0.1"
 }`
 
@@ -235,7 +238,7 @@ func TestStatusShape(t *testing.T) {
 			"failed": 0, "certificate refused": 0, "too many observers": 0, "address claimed": 0,
 		"earlier run": 0},
 			"peers": [], "traffic": {"sent": ` + noFrames + `, "received": ` + noFrames + `},
-			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0},
+			"events": {"handled": 0, "failed": 0, "dropped": 0, "waiting": 0, "slowest": null},
 			"write": false, "drained": false, "uptime_ms": 0, "protocol": 3, "build": "v0.1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -331,3 +331,16 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 		}
 	}
 }
+
+// TestMetricOfASlowHandler checks that each type has a sample of its longest running handler.
+func TestMetricOfASlowHandler(t *testing.T) {
+	f := leading(t)
+	f.Receivers = append(f.Receivers, receiver.Stats{Event: "C"})
+	samples := scrape(t, admin.New(f, ""))["athena_receiver_running_seconds"].samples
+	for label, want := range map[string]float64{"A": 6.5, "B": 6, "C": 0} {
+		sample := fmt.Sprintf(`athena_receiver_running_seconds{cluster="orders",type="%s"}`, label)
+		if got, ok := samples[sample]; !ok || got != want {
+			t.Errorf("%s: got %v, %t, want %v", sample, got, ok, want)
+		}
+	}
+}

@@ -140,6 +140,15 @@ var eventFamilies = []family{
 				}
 			}
 		}},
+	{"athena_receiver_running_seconds",
+		"How long the longest running handler has run; 0 below 5 s.",
+		gauge, []string{"type"}, func(l snapshot, s *sink) {
+			for _, r := range l.Receivers {
+				if r.Event != "" && !r.Stream {
+					s.addValue(r.Slowest.Running.Seconds(), r.Event)
+				}
+			}
+		}},
 	{"athena_requests_total", "Requests of this node, by type and result.", counter,
 		[]string{"type", "code"}, func(l snapshot, s *sink) {
 			for r, n := range l.Counts.Requests {

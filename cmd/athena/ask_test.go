@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/record"
 )
 
@@ -60,6 +62,19 @@ func TestStatusOfADrainedNode(t *testing.T) {
 	f.Drained = true
 	_, stdout, _ := athena("status", "--admin", answering(t, f))
 	want := "n1 at h:1, joining (holds version 3.7), drained: it leads only if no other member can\n"
+	if !strings.Contains(stdout, want) {
+		t.Errorf("status prints\n%s\nwant %q", stdout, want)
+	}
+}
+
+// TestStatusNamesTheSlowestHandler checks that an operator can see which handler does not return.
+func TestStatusNamesTheSlowestHandler(t *testing.T) {
+	f := pair(3)
+	f.Receivers = []receiver.Stats{{Event: "Order"}, {Event: "Pay", Slowest: receiver.SlowHandler{
+		Event: "Pay", From: f.View.Members[1].Address, Running: 42 * time.Second, Waiting: 7,
+	}}}
+	_, stdout, _ := athena("status", "--admin", answering(t, f))
+	want := "Pay from h:2, running for 42 s, 7 events waiting\n"
 	if !strings.Contains(stdout, want) {
 		t.Errorf("status prints\n%s\nwant %q", stdout, want)
 	}

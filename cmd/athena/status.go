@@ -108,6 +108,10 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	if n := s.Handshakes[mesh.ResultCertificate.String()]; n > 0 {
 		line("refused", "%d handshakes with a wrong secret or certificate", n)
 	}
+	if h := s.Events.Slowest; h != nil {
+		line("slow handler", "%s from %s, running for %.0f s, %d events waiting",
+			h.Event, h.From, h.RunningMS/1000, h.Waiting)
+	}
 	up := time.Duration(s.UptimeMS * float64(time.Millisecond)).Round(time.Second)
 	line("running", "%v, %s, protocol %d", up, s.Build, s.Protocol)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -42,6 +43,17 @@ type Events struct {
 	Failed  uint64 `json:"failed"`  // error or panic of the handler, or invalid payload
 	Dropped uint64 `json:"dropped"` // dropped or rejected: full queue, or no handler
 	Waiting int    `json:"waiting"` // currently in queues
+	// Slowest is the handler that has been running for the longest time. It is null if that is less
+	// than receiver.StallTimeout.
+	Slowest *SlowHandler `json:"slowest"`
+}
+
+// SlowHandler is a handler that has been running for a long time.
+type SlowHandler struct {
+	Event     string         `json:"event"`
+	From      member.Address `json:"from"`
+	RunningMS float64        `json:"running_ms"`
+	Waiting   int            `json:"waiting"` // events of this sender and type
 }
 
 func peersOf(s cluster.Status) []Peer {
@@ -71,11 +83,20 @@ func trafficOf(s transport.Stats) Traffic {
 
 func eventsOf(s cluster.Status) Events {
 	var e Events
+	var slowest receiver.SlowHandler
 	for _, r := range s.Receivers {
 		e.Handled += r.Handled
 		e.Failed += r.Failed + r.Panicked + r.Malformed
 		e.Dropped += r.Dropped + r.Rejected
 		e.Waiting += r.Queued
+		if r.Slowest.Running > slowest.Running {
+			slowest = r.Slowest
+		}
+	}
+	if slowest.Running > 0 {
+		e.Slowest = &SlowHandler{
+			slowest.Event, slowest.From, Milliseconds(slowest.Running), slowest.Waiting,
+		}
 	}
 	return e
 }

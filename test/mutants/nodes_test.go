@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -14,7 +15,7 @@ import (
 // TestDriverMutantsApply checks the mutants that the swarm of whole nodes must catch.
 func TestDriverMutantsApply(t *testing.T) {
 	names := map[string]bool{}
-	for _, m := range driver {
+	for _, m := range slices.Concat(driver, graphs) {
 		t.Run(m.Name, func(t *testing.T) {
 			if applyPatch(t, m); names[m.Name] || m.Rule == "" || len(m.Edits) == 0 {
 				t.Errorf("%+v: want a unique name, a rule and a change", m)
@@ -30,7 +31,7 @@ func TestNodesCatchMutants(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes minutes")
 	}
-	for _, m := range driver {
+	for i, m := range slices.Concat(driver, graphs) {
 		if *one != "" && m.Name != *one {
 			continue
 		}
@@ -42,7 +43,8 @@ func TestNodesCatchMutants(t *testing.T) {
 				t.Fatalf("building the swarm: %v\n%s", err, b)
 			}
 			run := exec.Command(bin, "-test.run=^TestSwarm$", "-test.timeout=0", "-shrink=0",
-				"-runs=1000000", fmt.Sprint("-seed=", *seed), fmt.Sprint("-budget=", *budget))
+				"-runs=1000000", fmt.Sprint("-seed=", *seed), fmt.Sprint("-budget=", *budget),
+				fmt.Sprint("-graphs=", i >= len(driver)))
 			run.Dir = filepath.Join(root, "test/swarm")
 			out, caught := runs(t, m, run)
 			found := nodeFailure.FindString(out)

@@ -14,6 +14,9 @@
 // elsewhere must get no place. After the faults, everything must make progress again; after Close
 // no goroutine may be left.
 //
+// One seed in eight instead draws a graph of handlers that call each other, with loads that fill
+// all queues: as long as work is left, something must be handled.
+//
 // A seed draws the same plan each time, but the Go scheduler decides the order of goroutines that
 // are ready at the same instant, and nodes draw keys and jitter of their own. So a plan that failed
 // may pass when it is repeated. The shrinker repeats each smaller plan several times.

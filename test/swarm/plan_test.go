@@ -33,6 +33,7 @@ type plan struct {
 	Starts []time.Duration `json:",omitempty"`
 	Faults []fault         // in the order of At
 	Apps   []app
+	Graph  *graph `json:",omitempty"` // instead of faults and applications
 }
 
 // fault disturbs a node or a path for some time.
@@ -75,9 +76,15 @@ type app struct {
 // maxDrift bounds the drift of clocks. Their rates differ by less than 10/9.
 const maxDrift = 0.045
 
+// graphEvery is the share of seeds whose plan has a graph of calls: one in 8.
+const graphEvery = 8
+
 // drawPlan returns the plan of a seed.
 func drawPlan(seed uint64) plan {
 	r := rand.New(rand.NewPCG(seed, 1))
+	if *graphs || seed%graphEvery == 0 {
+		return plan{Seed: seed, Size: 1 + r.IntN(5), Graph: drawGraph(r)}
+	}
 	p := plan{
 		Seed:   seed,
 		Size:   pickOne(r, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3, 5, 2, 2, 1),

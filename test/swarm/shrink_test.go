@@ -43,6 +43,7 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 		s.dropParts(func() int { return len(s.best.Apps) }, func(p *plan, from, to int) {
 			p.Apps = slices.Delete(slices.Clone(p.Apps), from, to)
 		})
+		s.dropGraphParts()
 		for _, plainer := range []func(p *plan){
 			func(p *plan) { p.TLS = false }, func(p *plan) { p.Drift = nil },
 			func(p *plan) { p.First, p.Starts = nil, nil },
@@ -60,7 +61,30 @@ func shrinkPlan(t *testing.T, p plan, kind string) {
 }
 
 func (s *shrinker) planWeight() int {
-	return len(s.best.Faults) + len(s.best.Apps) + s.best.Size + int(s.best.Lasts/time.Second)
+	weight := len(s.best.Faults) + len(s.best.Apps) + s.best.Size + int(s.best.Lasts/time.Second)
+	if g := s.best.Graph; g != nil {
+		weight += len(g.Loads)
+		for _, typ := range g.Types {
+			weight += len(typ.Steps)
+		}
+	}
+	return weight
+}
+
+// dropGraphParts removes loads and steps of a graph.
+func (s *shrinker) dropGraphParts() {
+	if s.best.Graph == nil {
+		return
+	}
+	s.dropParts(func() int { return len(s.best.Graph.Loads) }, func(p *plan, from, to int) {
+		p.Graph.Loads = slices.Delete(slices.Clone(p.Graph.Loads), from, to)
+	})
+	for i := range s.best.Graph.Types {
+		s.dropParts(func() int { return len(s.best.Graph.Types[i].Steps) }, func(p *plan, from, to int) {
+			typ := &p.Graph.Types[i]
+			typ.Steps = slices.Delete(slices.Clone(typ.Steps), from, to)
+		})
+	}
 }
 
 // dropParts removes parts of a list of n entries: first halves, then smaller parts.
@@ -93,6 +117,10 @@ func dropNode(p *plan) {
 // tryChange keeps a change if the plan still fails in the same way, and reports whether it does.
 func (s *shrinker) tryChange(change func(p *plan)) bool {
 	p := s.best
+	if p.Graph != nil {
+		g := *p.Graph
+		p.Graph = &g
+	}
 	change(&p)
 	before, _ := json.Marshal(s.best)
 	after, _ := json.Marshal(p)

@@ -28,11 +28,15 @@ var (
 	shrinks     = flag.Duration("shrink", 3*time.Minute, "time limit for shrinking a plan that failed")
 	inside      = flag.Int("inside", 0, "number of seeds to run in this process")
 	workerCount = flag.Int("workers", runtime.NumCPU(), "number of processes at a time")
+	graphs      = flag.Bool("graphs", false, "draw graphs of calls only")
 	planFile    = flag.String("plan", "", "file with a plan to run in this process")
 )
 
-// shortRuns is the number of seeds of a plain go test.
-const shortRuns = 4
+// shortRuns is the number of seeds of a plain go test, and graphRuns that of graphs of calls.
+const (
+	shortRuns = 4
+	graphRuns = 10
+)
 
 // TestDrawn runs some seeds, or those that TestSwarm asks for.
 func TestDrawn(t *testing.T) {
@@ -52,6 +56,16 @@ func TestDrawn(t *testing.T) {
 			fmt.Fprintf(os.Stderr, "ended: %d faults, %d calls, %d ms\n", len(w.plan.Faults),
 				w.calls.Load(), (cpuTime() - began).Milliseconds())
 		})
+	}
+}
+
+// TestHandlersNeverStandStill draws graphs of handlers that call each other.
+func TestHandlersNeverStandStill(t *testing.T) {
+	if *runs > 0 || *inside > 0 || *planFile != "" {
+		t.Skip("other plans are run")
+	}
+	for seed := *first; seed < *first+graphRuns; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { playPlan(t, drawPlan(seed*graphEvery)) })
 	}
 }
 
@@ -135,7 +149,8 @@ func (s *campaign) runBatches() {
 			env = nil
 		}
 		out, took, failed := runChild(s.t, env, "-test.run=^TestDrawn$", fmt.Sprint("-seed=", seed),
-			fmt.Sprint("-inside=", n), fmt.Sprint("-histories=", *histories))
+			fmt.Sprint("-inside=", n), fmt.Sprint("-histories=", *histories),
+			fmt.Sprint("-graphs=", *graphs))
 		s.addBatch(out, took, failed)
 	}
 }

@@ -92,6 +92,10 @@ func playPlan(t *testing.T, p plan) *world {
 		claims: claims{stores: map[member.StoreID]int{}},
 	}
 	defer w.watchClock()()
+	if p.Graph != nil {
+		w.playGraph(t)
+		return w
+	}
 	synctest.Test(t, func(t *testing.T) {
 		w.t = t
 		defer w.countSeconds()()

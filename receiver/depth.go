@@ -5,6 +5,7 @@ package receiver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -47,10 +48,10 @@ type slots struct {
 	// pools[d] is for deliveries of depth d or more. A pool is nil if it would be empty.
 	pools    [MaxDepth]chan struct{}
 	limit    int
-	released atomic.Uint64
-	// stuckAt is released+1 when a request gave up because no handler returned. Until one returns,
-	// further requests do not wait.
-	stuckAt atomic.Uint64
+	released [MaxDepth]atomic.Uint64 // by pool
+	// stuckAt[d] is progress(d)+1 when a request of depth d gave up because no handler returned. Until
+	// one returns, further requests do not wait.
+	stuckAt [MaxDepth]atomic.Uint64
 }
 
 // newSlots keeps one slot in 32 for each depth above 0. Fewer slots than 32 are all for every
@@ -83,9 +84,9 @@ func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan stru
 	default:
 	}
 	var check <-chan time.Time
-	released, idle := s.released.Load(), 0
+	released, idle := s.progress(depth), 0
 	if request {
-		if depth >= MaxDepth || s.stuckAt.Load() == released+1 {
+		if depth >= MaxDepth || s.stuckAt[depth].Load() == released+1 {
 			return nil
 		}
 		ticker := time.NewTicker(StallTimeout / idleChecks)
@@ -105,20 +106,28 @@ func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan stru
 		case <-done:
 			return nil
 		case <-check:
-			if now := s.released.Load(); now != released {
+			if now := s.progress(depth); now != released {
 				released, idle = now, 0
 			} else if idle++; idle == idleChecks {
-				s.stuckAt.Store(released + 1)
+				s.stuckAt[depth].Store(released + 1)
 				return nil
 			}
 		}
 	}
 }
 
+// progress counts the returns of slots that a delivery of the given depth could take.
+func (s *slots) progress(depth int) (released uint64) {
+	for d := range min(depth+1, MaxDepth) {
+		released += s.released[d].Load()
+	}
+	return released
+}
+
 // release returns a slot to its pool.
 func (s *slots) release(pool chan struct{}) {
 	<-pool
-	s.released.Add(1)
+	s.released[slices.Index(s.pools[:], pool)].Add(1)
 }
 
 // busyError returns the error of a request that got no slot.

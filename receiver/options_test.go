@@ -364,7 +364,7 @@ func TestDropKeepsWithinQueueBytes(t *testing.T) {
 		for range 10 {
 			send(t, mux, sender(1), strings.Repeat("x", QueueBytes/2))
 		}
-		l := mux.types[reflect.TypeFor[order]()].lanes[laneKey{sender(1).Address, 0}]
+		l := mux.types[reflect.TypeFor[order]()].lanes[laneKey{sender(1).Address, 0, false}]
 		if _, got := l.readWaiting(); got > QueueBytes {
 			t.Errorf("%d bytes wait, want at most %d", got, QueueBytes)
 		}

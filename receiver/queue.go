@@ -33,10 +33,12 @@ func (it *item) answer(value any, ran bool, err error) {
 }
 
 // laneKey identifies a lane. Events of handlers have a lane of their own, and so do requests of
-// each depth, because those of a smaller depth may wait for them.
+// each depth, because those of a smaller depth may wait for them. Requests do not wait behind
+// events of their type, which wait for a handler without a limit.
 type laneKey struct {
-	sender member.Address
-	depth  int
+	sender  member.Address
+	depth   int
+	request bool
 }
 
 // lane holds the events that one sender sent to one type. A lane exists and has a goroutine while
@@ -104,7 +106,7 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	if run.isEnded() {
 		return nil, nil, ErrClosed
 	}
-	l := r.laneOf(laneKey{it.from.Address, it.depth})
+	l := r.laneOf(laneKey{it.from.Address, it.depth, it.ctx != nil})
 	if !r.hasRoom(l, it.bytes) {
 		switch {
 		case r.policy == Reject:

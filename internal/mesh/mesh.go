@@ -226,12 +226,14 @@ func (m *Mesh) Send(ctx context.Context, to member.Address, frame []byte) error 
 	return m.Destination(to).Send(ctx, transport.Custom, frame, SendMode{})
 }
 
-// FailSends makes all waiting Sends to a peer fail with err. It reports whether there is a
-// connection to the peer.
+// FailSends makes all waiting Sends to a peer fail with err, except answers: the peer may wait for
+// them. It reports whether there is a connection to the peer.
 func (m *Mesh) FailSends(to member.Address, err error) (connected bool) {
 	m.withPeer(to, func(p *peer) {
 		for k := range transport.Kinds {
-			p.flows[k].refuse(err)
+			if k != transport.Answer {
+				p.flows[k].refuse(err)
+			}
 		}
 		connected = p.cur != nil
 	})

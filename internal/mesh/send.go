@@ -179,6 +179,10 @@ func (p *peer) withdrawSend(f *flow, w *waitingSend) bool {
 		return false
 	}
 	f.waiting = slices.Delete(f.waiting, i, i+1)
+	if p.cur != nil {
+		f.admit() // a smaller frame may have room
+		p.cur.signalWriter(f.kind)
+	}
 	return true
 }
 

@@ -65,7 +65,7 @@ func (m *Messenger) Custom(k transport.Kind, from member.Identity, frame []byte)
 		case handled:
 			return nil
 		}
-		ctx = m.canceled // an observer never waits for room
+		ctx, d.Depth = m.canceled, 0 // an observer never waits for room, and has no handlers
 	}
 	d.Wait = mesh.SendTimeout
 	err = m.deliverEvent(ctx, d)

@@ -133,7 +133,7 @@ func (m *Messenger) sendWithOutcome(
 func (m *Messenger) trySend(
 	ctx context.Context, to member.Address, e *outgoing, o Options,
 ) bool {
-	if o.Outcome != nil || o.BestEffort || to == m.self {
+	if o.Outcome != nil || o.BestEffort || o.Idempotent || to == m.self {
 		return false
 	}
 	c, err := m.checkSend(ctx, to)

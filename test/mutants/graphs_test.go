@@ -19,8 +19,8 @@ var graphs = []Mutant{
 		Rule: "9, waits: handlers wait only for greater depths",
 		Edits: []Edit{{
 			File: "receiver/queue.go",
-			Old:  "laneKey{it.from.Address, it.depth}",
-			New:  "laneKey{it.from.Address, 0}",
+			Old:  "laneKey{it.from.Address, it.depth, ",
+			New:  "laneKey{it.from.Address, 0, ",
 		}},
 	},
 	{
@@ -79,11 +79,11 @@ var graphs = []Mutant{
 	},
 	{
 		Name: "send-waits-without-bound",
-		Rule: "9, waits: a wait for room ends after 5 s without progress",
+		Rule: "9, waits: sends that find no room fail while a queue gives none",
 		Edits: []Edit{{
-			File: "internal/mesh/send.go",
-			Old:  "now != moved || connected && mode.Patient",
-			New:  "now != moved || connected",
+			File: "internal/mesh/mesh.go",
+			Old:  "if f.stuck = nil; why != nil {",
+			New:  "if f.stuck = nil; why == ErrClosed {",
 		}},
 	},
 	{

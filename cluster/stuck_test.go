@@ -114,14 +114,15 @@ func TestOwnNodeThatTakesNothing(t *testing.T) {
 	}, func(t *testing.T, w *world) {
 		n := w.nodes[0]
 		var send, ask error
-		for range 4 { // one event runs, one waits to run, one is queued
+		for range 10 { // one event runs, one waits to run, one is queued
 			send = n.Send(w.within(time.Second), address(0), note{})
 			_, ask = Request[total](w.within(time.Second), n, address(0), sum{})
 		}
-		for _, err := range []error{send, ask} {
-			if !errors.Is(err, ErrNotDelivered) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got %v, want ErrNotDelivered and DeadlineExceeded", err)
-			}
+		if !errors.Is(send, ErrNotDelivered) || !errors.Is(send, context.DeadlineExceeded) {
+			t.Errorf("Send: got %v, want ErrNotDelivered and DeadlineExceeded", send)
+		}
+		if !errors.Is(ask, ErrBusy) { // the handler has been running for more than 5 s
+			t.Errorf("Request: got %v, want ErrBusy", ask)
 		}
 		if err := n.Send(t.Context(), address(0), flags{true}); !errors.Is(err, ErrUnknownType) {
 			t.Errorf("without a handler: got %v, want ErrUnknownType", err)

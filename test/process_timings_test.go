@@ -69,8 +69,9 @@ func TestProcessTimingsNodeByNode(t *testing.T) {
 
 // plannedGap is the longest permitted time without a leader in a planned step. A leaving leader
 // names its successor, so that no node waits for LeaderTimeout, at least 1 s here. Without other
-// work on the machine the steps take at most 50 ms (docs/deployment.md).
-const plannedGap = 500 * time.Millisecond
+// work on the machine the steps take at most 50 ms (docs/deployment.md); beside 12 busy processes
+// up to 615 ms were seen.
+const plannedGap = 900 * time.Millisecond
 
 // TestProcessTimingsInSteps changes the timings of three daemons from lan to twiceLAN and back
 // while they accept both sets. It restarts one daemon at a time, the leader last, while all send

@@ -456,6 +456,8 @@ func TestEachLostEventIsReported(t *testing.T) {
 			taken++
 		}
 		time.Sleep(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
 		lost := 0
 		for i := range taken {
 			switch errs := told[i]; {

@@ -55,9 +55,9 @@ func (b *browser) press(control, key string) {
 }
 
 // TestDashboard watches a demo in a real browser and injects faults from there, with the keyboard
-// alone.
+// alone. It runs before the parallel tests: if it has to wait for them, the page changes between
+// two presses of Tab.
 func TestDashboard(t *testing.T) {
-	t.Parallel()
 	_, api := startDemo(t)
 	b := openBrowser(t, api)
 	first := pageLeader(b, "")

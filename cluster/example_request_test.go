@@ -68,8 +68,8 @@ func ExampleRequest() {
 
 var errNotLeader = errors.New("this node no longer leads")
 
-// store writes an item unless a greater token has written before.
-func store(context.Context, member.Token, string) error { return nil }
+// writeItem writes an item unless a greater token has written before.
+func writeItem(context.Context, member.Token, string) error { return nil }
 
 // The handler writes with the token of its term, so that storage refuses the write of a former
 // leader.
@@ -80,7 +80,7 @@ func ExampleRequestLeader() {
 		if !term.Valid() {
 			return Reserved{}, errNotLeader
 		}
-		return Reserved{}, store(ctx, term.Token(), r.Item)
+		return Reserved{}, writeItem(ctx, term.Token(), r.Item)
 	}
 	receiver.HandleRequest(rx, handle)
 }

@@ -34,7 +34,7 @@ type chainLoad struct {
 	handle        func(ctx context.Context, n *Node, from member.Address, left int) error
 }
 
-func (l *chainLoad) register(mux *receiver.Mux) {
+func (l *chainLoad) registerHandlers(mux *receiver.Mux) {
 	count := func(err error) error {
 		if err == nil {
 			l.handled.Add(1)
@@ -103,7 +103,7 @@ func TestHandlersThatSendGoOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			load := &chainLoad{handle: c.handle}
 			withReceivers(t, c.members, func(_ *testing.T, _ int, mux *receiver.Mux) {
-				load.register(mux)
+				load.registerHandlers(mux)
 			}, func(t *testing.T, w *world) {
 				began := time.Now()
 				var senders sync.WaitGroup
@@ -140,7 +140,7 @@ func TestRequestsThatAskBack(t *testing.T) {
 	for _, depth := range []int{1, 2, 3, 6} {
 		load := &chainLoad{}
 		withReceivers(t, 2, func(_ *testing.T, _ int, mux *receiver.Mux) {
-			load.register(mux)
+			load.registerHandlers(mux)
 		}, func(t *testing.T, w *world) {
 			const calls = 180
 			began, failed := time.Now(), make(chan error, calls)
@@ -227,7 +227,7 @@ func TestHandlersWithoutTheirContexts(t *testing.T) {
 		return n.Send(context.Background(), from, hop{left - 1, padding})
 	}
 	withReceivers(t, 2, func(_ *testing.T, _ int, mux *receiver.Mux) {
-		load.register(mux)
+		load.registerHandlers(mux)
 	}, func(t *testing.T, w *world) {
 		const events = 5000
 		var senders sync.WaitGroup

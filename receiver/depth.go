@@ -49,8 +49,8 @@ type slots struct {
 	pools    [MaxDepth]chan struct{}
 	limit    int
 	released [MaxDepth]atomic.Uint64 // by pool
-	// stuckAt[d] is progress(d)+1 when a request of depth d gave up because no handler returned. Until
-	// one returns, further requests do not wait.
+	// stuckAt[d] is countReturned(d)+1 when a request of depth d gave up because no handler returned.
+	// Until one returns, further requests do not wait.
 	stuckAt [MaxDepth]atomic.Uint64
 }
 
@@ -66,10 +66,10 @@ func newSlots(limit int) *slots {
 	return s
 }
 
-// acquire takes a slot and returns its pool, to which the caller must return it. It blocks until
+// takeSlot takes a slot and returns its pool, to which the caller must return it. It blocks until
 // there is a slot, or until done is closed: then it returns nil. For a request it also returns nil
 // if no slot was returned for StallTimeout, and if the request has MaxDepth.
-func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan struct{} {
+func (s *slots) takeSlot(depth int, request bool, done <-chan struct{}) chan struct{} {
 	var pools [MaxDepth]chan struct{}
 	copy(pools[:], s.pools[:min(depth+1, MaxDepth)])
 	select {
@@ -84,7 +84,7 @@ func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan stru
 	default:
 	}
 	var check <-chan time.Time
-	released, idle := s.progress(depth), 0
+	released, idle := s.countReturned(depth), 0
 	if request {
 		if depth >= MaxDepth || s.stuckAt[depth].Load() == released+1 {
 			return nil
@@ -106,7 +106,7 @@ func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan stru
 		case <-done:
 			return nil
 		case <-check:
-			if now := s.progress(depth); now != released {
+			if now := s.countReturned(depth); now != released {
 				released, idle = now, 0
 			} else if idle++; idle == idleChecks {
 				s.stuckAt[depth].Store(released + 1)
@@ -116,16 +116,16 @@ func (s *slots) acquire(depth int, request bool, done <-chan struct{}) chan stru
 	}
 }
 
-// progress counts the returns of slots that a delivery of the given depth could take.
-func (s *slots) progress(depth int) (released uint64) {
+// countReturned counts the returns of slots that a delivery of the given depth could take.
+func (s *slots) countReturned(depth int) (released uint64) {
 	for d := range min(depth+1, MaxDepth) {
 		released += s.released[d].Load()
 	}
 	return released
 }
 
-// release returns a slot to its pool.
-func (s *slots) release(pool chan struct{}) {
+// returnSlot returns a slot to its pool.
+func (s *slots) returnSlot(pool chan struct{}) {
 	<-pool
 	s.released[slices.Index(s.pools[:], pool)].Add(1)
 }

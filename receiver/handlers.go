@@ -82,12 +82,12 @@ func (w *worker) takeBatch() bool {
 func (w *worker) acquireSlot(it *item) error {
 	s := w.route.slots
 	if s != nil && !w.run.isEnded() {
-		w.pool = s.acquire(it.depth, it.ctx != nil, w.run.ctx.Done())
+		w.pool = s.takeSlot(it.depth, it.ctx != nil, w.run.ctx.Done())
 	}
 	switch {
 	case w.run.isEnded():
 		if w.pool != nil {
-			s.release(w.pool)
+			s.returnSlot(w.pool)
 			w.pool = nil
 		}
 		w.route.count.dropped.Add(1)
@@ -129,7 +129,7 @@ func (w *worker) handleItem(it *item) {
 			w.running.Store(0) // otherwise the next call begins immediately
 		}
 		if w.pool != nil {
-			w.route.slots.release(w.pool)
+			w.route.slots.returnSlot(w.pool)
 			w.pool = nil
 		}
 		if it.ctx != nil {

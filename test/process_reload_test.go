@@ -152,9 +152,9 @@ func TestProcessReloadWhileJoining(t *testing.T) {
 	c.awaitQuorum(1, 2)
 }
 
-// traffic sends events from each node to all until the function stop is called, and counts those
-// that were sent. Daemons have no handlers, so each member must refuse the event.
-func (c *nodes) traffic() (sent *atomic.Int64, stop func()) {
+// countEvents sends events from each node to all until the function stop is called, and counts
+// those that were sent. Daemons have no handlers, so each member must refuse the event.
+func (c *nodes) countEvents() (sent *atomic.Int64, stop func()) {
 	ctx, cancel := context.WithCancel(c.t.Context())
 	var work sync.WaitGroup
 	sent = new(atomic.Int64)
@@ -205,7 +205,7 @@ func rotate(t *testing.T, c *nodes, first func(i int) string, rounds ...func(i i
 	for _, p := range all {
 		logs = append(logs, len(p.stderr.String()))
 	}
-	sent, stop := c.traffic()
+	sent, stop := c.countEvents()
 	for _, round := range rounds {
 		for i, p := range all {
 			c.writeConfig(i+1, patientTimings, round(i+1))

@@ -337,7 +337,7 @@ func (m *Mesh) acceptConns() {
 			evicted.conn.Close(transport.CodeBusy, "too many pending greets")
 		}
 		m.work.Go(func() {
-			passed := func() { m.greets.remove(pending) }
+			passed := func() { m.greets.removeGreet(pending) }
 			defer passed()
 			m.answerGreet(conn, passed)
 		})

@@ -48,8 +48,8 @@ func (g *pendingGreets) add(conn transport.Conn) (added, evicted *pendingGreet) 
 	return added, evicted
 }
 
-// remove removes a connection. Later calls do nothing.
-func (g *pendingGreets) remove(p *pendingGreet) {
+// removeGreet removes a connection. Later calls do nothing.
+func (g *pendingGreets) removeGreet(p *pendingGreet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.removeLocked(p)

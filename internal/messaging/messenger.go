@@ -143,7 +143,7 @@ func (m *Messenger) Inactive(who member.Member) {
 	gone := fmt.Errorf("%s is no longer active", who.Address)
 	m.pending.fail(who.Address, fmt.Errorf("%w: %w", ErrUnknownOutcome, gone))
 	if connected && who.Status == member.Unreachable {
-		m.streams.cut(who.Identity, fmt.Errorf("%w: %w", ErrStreamCut, gone))
+		m.streams.cutStreams(who.Identity, fmt.Errorf("%w: %w", ErrStreamCut, gone))
 	}
 }
 

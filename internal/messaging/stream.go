@@ -182,14 +182,14 @@ func (o *openStreams) add(s *stream) {
 	o.open[s] = true
 }
 
-func (o *openStreams) remove(s *stream) {
+func (o *openStreams) removeStream(s *stream) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.open, s)
 }
 
-// cut ends all streams of a run and of earlier ones with err.
-func (o *openStreams) cut(who member.Identity, err error) {
+// cutStreams ends all streams of a run and of earlier ones with err.
+func (o *openStreams) cutStreams(who member.Identity, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for s := range o.open {
@@ -228,7 +228,7 @@ func (s *stream) CloseWrite() error { return s.writeError(s.raw.CloseWrite()) }
 
 func (s *stream) Close() error {
 	s.stop()
-	s.m.streams.remove(s)
+	s.m.streams.removeStream(s)
 	return s.raw.Close()
 }
 

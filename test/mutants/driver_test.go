@@ -125,7 +125,7 @@ var driver = []Mutant{
 		Rule: "a slot of Concurrency is given back",
 		Edits: []Edit{{
 			File: "receiver/handlers.go",
-			Old:  "\t\t\tw.route.slots.release(w.pool)\n",
+			Old:  "\t\t\tw.route.slots.returnSlot(w.pool)\n",
 			New:  "",
 		}},
 	},

@@ -6,6 +6,7 @@ package zookeeper_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"net"
 	"path"
@@ -27,7 +28,7 @@ func TestByHand(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	c := connect(t, address)
-	s := open(t, address, "a")
+	s := open(t, leaseTimeout, address, "a")
 	session := s.Session(nil)
 	root := path.Join("/", t.Name(), "records")
 	for key, data := range map[string]string{
@@ -68,7 +69,8 @@ func TestRootIsDeleted(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
 	c := connect(t, address)
-	j, err := election.OpenJob(t.Context(), open(t, address, "a"), "job", election.JobOptions{})
+	s := open(t, leaseTimeout, address, "a")
+	j, err := election.OpenJob(t.Context(), s, "job", election.JobOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,8 +106,47 @@ func remove(c *zk.Conn, node string) error {
 // If the connection is closed too early, the store and its jobs end.
 func TestConnectionIsClosed(t *testing.T) {
 	t.Parallel()
+	testConnectionIsClosed(t, func([]byte) bool { return false })
+}
+
+// If the server does not get the client's request to close the session, the client keeps its
+// connection and refuses all requests.
+func TestConnectionIsClosedWithoutTheServer(t *testing.T) {
+	t.Parallel()
+	testConnectionIsClosed(t, func(packet []byte) bool {
+		const header, closeSession = 12, -11 // length, number and kind of the request
+		return len(packet) >= header && int32(binary.BigEndian.Uint32(packet[8:])) == closeSession
+	})
+}
+
+// lossy is a connection that loses some packets. Its writes do not fail: version 1.0.4 of the
+// client can otherwise answer a request three times after it was closed, and stop for ever, because
+// two answers fill the channel.
+type lossy struct {
+	net.Conn
+	isLost func(packet []byte) bool
+}
+
+func (l *lossy) Write(packet []byte) (int, error) {
+	if !l.isLost(packet) {
+		_, _ = l.Conn.Write(packet)
+	}
+	return len(packet), nil
+}
+
+func testConnectionIsClosed(t *testing.T, isLost func(packet []byte) bool) {
 	_, address := start(t)
-	c := connect(t, address)
+	var dialed atomic.Pointer[lossy]
+	c := connectBy(t, address, func(network, to string, wait time.Duration) (net.Conn, error) {
+		c, err := net.DialTimeout(network, to, wait)
+		if err != nil {
+			return nil, err
+		}
+		l := &lossy{c, isLost}
+		dialed.Store(l)
+		return l, nil
+	})
+	defer func() { dialed.Load().Close() }()
 	cfg := leasestore.Config{Member: "a", LeaseTimeout: leaseTimeout}
 	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
 	if err != nil {

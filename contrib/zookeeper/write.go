@@ -17,7 +17,13 @@ import (
 )
 
 // Write applies the changes in one transaction.
-func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint64, error) {
+func (b *backend) Write(
+	ctx context.Context, changes ...leasestore.Change,
+) (revision uint64, err error) {
+	if s := b.conn.State(); (s == zk.StateDisconnected || b.refused.Load()) && b.isClosed(ctx) {
+		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, leader.ErrClosed)
+	}
+	defer func() { b.refused.Store(errors.Is(err, zk.ErrConnectionClosed)) }()
 	var ops []any
 	for _, c := range changes {
 		n, err := b.nodeFor(ctx, c)
@@ -34,17 +40,12 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 		ops = append(ops, b.opsOf(c, n)...)
 	}
 	if s := b.conn.State(); s != zk.StateHasSession { // the client would send nothing
-		why := record.ErrNoQuorum
-		if b.isClosed(ctx) {
-			why = leader.ErrClosed
-		}
-		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, why)
+		return 0, fmt.Errorf("zookeeper: the connection is in state %v: %w", s, record.ErrNoQuorum)
 	}
 	answers, err := callClient(ctx, func() ([]zk.MultiResponse, error) { return b.conn.Multi(ops...) })
 	if err != nil {
 		return 0, convertErr(err, record.ErrUnknownOutcome)
 	}
-	var revision uint64
 	for _, a := range answers {
 		if a.Stat != nil { // all written nodes have the same mzxid
 			revision = uint64(a.Stat.Mzxid)
@@ -53,15 +54,21 @@ func (b *backend) Write(ctx context.Context, changes ...leasestore.Change) (uint
 	return revision, nil
 }
 
-// isClosed reports whether the connection was closed permanently. The client does not report a
-// permanent close, but it stays in StateDisconnected and refuses requests immediately. A lost
-// connection is in that state only briefly, and requests wait.
+// refusals is the number of requests that only a closed connection refuses one after the other. A
+// lost connection fails the requests in progress, and later ones wait for the next connection.
+const refusals = 5
+
+// isClosed reports whether the connection was closed permanently, which the client does not report.
+// It then refuses all requests immediately, in StateDisconnected, or in StateHasSession if the
+// server did not get the request to close the session.
 func (b *backend) isClosed(ctx context.Context) bool {
-	if b.conn.State() != zk.StateDisconnected {
-		return false
+	for range refusals {
+		_, err := callClient(ctx, func() (string, error) { return b.conn.Sync(b.root) })
+		if !errors.Is(err, zk.ErrConnectionClosed) {
+			return false
+		}
 	}
-	_, err := callClient(ctx, func() (string, error) { return b.conn.Sync(b.root) })
-	return errors.Is(err, zk.ErrConnectionClosed) && b.conn.State() == zk.StateDisconnected
+	return true
 }
 
 // deleteChildren returns the operations that delete the children of a node. Another program may

@@ -28,6 +28,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -72,6 +73,8 @@ type backend struct {
 	conn *zk.Conn
 	root string
 	acl  []zk.ACL
+
+	refused atomic.Bool // the last write failed because the connection was lost or closed
 
 	mu      sync.Mutex
 	nodes   map[string]node   // nodes as last read, by entry name

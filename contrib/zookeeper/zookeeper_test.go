@@ -78,7 +78,13 @@ func (silent) Printf(string, ...any) {}
 // connect returns a connection that is closed when the test ends.
 func connect(t testing.TB, address string) *zk.Conn {
 	t.Helper()
-	c, events, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
+	return connectBy(t, address, net.DialTimeout)
+}
+
+func connectBy(t testing.TB, address string, dial zk.Dialer) *zk.Conn {
+	t.Helper()
+	c, events, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}),
+		zk.WithDialer(dial))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +97,10 @@ func connect(t testing.TB, address string) *zk.Conn {
 }
 
 // open opens a member with its own connection, and closes it when the test ends.
-func open(t *testing.T, address, id string) *leasestore.Store {
+func open(t *testing.T, lease time.Duration, address, id string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, address)
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: lease}
 	s, err := zookeeper.Open(t.Context(), c, t.Name(), nil, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +116,7 @@ func TestL32ZooKeeper(t *testing.T) {
 		t.Parallel()
 		var stores []record.Store
 		for i := range storetest.Members {
-			stores = append(stores, open(t, address, fmt.Sprint("n", i)))
+			stores = append(stores, open(t, storetest.SuiteLease, address, fmt.Sprint("n", i)))
 		}
 		test(t, stores)
 	})
@@ -120,7 +126,7 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	s, address := start(t)
 	storetest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) record.Store {
-		return open(t, address, id)
+		return open(t, leaseTimeout, address, id)
 	})
 }
 
@@ -135,5 +141,6 @@ func TestCutOff(t *testing.T) {
 	_, address := start(t)
 	r := storetest.NewRelay(t, address)
 	// During the pause its session expires, and its watches with it.
-	storetest.CutOff(t, r, open(t, r.Address(), "a"), open(t, address, "b"), func() {})
+	a, b := open(t, leaseTimeout, r.Address(), "a"), open(t, leaseTimeout, address, "b")
+	storetest.CutOff(t, r, a, b, func() {})
 }

@@ -19,8 +19,13 @@ import (
 	"github.com/athena-go/athena/internal/steplog"
 )
 
-// maxBatch is the maximum number of traces that one process replays.
-const maxBatch = 25
+// maxBatch is the maximum number of traces that one process replays, and maxFileBatch that of
+// traces of real processes. They are twenty times longer, and Quint keeps all that it has
+// evaluated.
+const (
+	maxBatch     = 25
+	maxFileBatch = 1
+)
 
 // errRejected means that the specification does not allow at least one history.
 var errRejected = errors.New("a history is not a behaviour of the specification")
@@ -119,7 +124,11 @@ type verdict struct {
 // It prints the rejected histories, and those in files that are valid.
 func (o options) judgeHistories(dir string, list []history) error {
 	workers := min(runtime.GOMAXPROCS(0), len(list))
-	batches := slices.Collect(slices.Chunk(list, min(maxBatch, (len(list)+workers-1)/workers)))
+	limit := maxBatch
+	if o.runs == 0 {
+		limit = maxFileBatch
+	}
+	batches := slices.Collect(slices.Chunk(list, min(limit, (len(list)+workers-1)/workers)))
 	verdicts := make(chan verdict)
 	slots := make(chan struct{}, workers)
 	for _, b := range batches {

@@ -3,7 +3,7 @@
 # fail instead.
 
 GO        ?= go
-TIMEOUT   ?= 9m
+TIMEOUT   ?= 20m
 FUZZTIME  ?= 20s
 FUZZ      ?= .
 ARGS      ?=
@@ -50,7 +50,8 @@ MODULES   := $(filter-out $(HEAVY),$(dir $(wildcard examples/*/go.mod contrib/*/
 # Many tests wait, for processes and servers. So more packages and tests run at a time than there are
 # cores, and test and test/chaos, which wait the longest, are the first.
 WAITING   := $(shell expr $$(getconf _NPROCESSORS_ONLN || echo 2) + 2)
-TEST_FLAGS = $(DEPTH) -shuffle=on -timeout=$(TIMEOUT)
+# The targets run go vet themselves.
+TEST_FLAGS = $(DEPTH) -vet=off -shuffle=on -timeout=$(TIMEOUT)
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \

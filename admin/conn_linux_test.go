@@ -3,11 +3,16 @@
 package admin
 
 import (
+	"fmt"
 	"net"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/athena-go/athena/internal/adminapi"
 )
 
 // TestUserTimeout checks that accepted connections have TCP_USER_TIMEOUT.
@@ -38,5 +43,20 @@ func TestUserTimeout(t *testing.T) {
 	})
 	if err != nil || time.Duration(got)*time.Millisecond != streamTimeout {
 		t.Errorf("%d ms, %v, want %v", got, err, streamTimeout)
+	}
+}
+
+// TestDocumentedUserTimeout checks the times within which the page states that the lock of a caller
+// is free after its host has died: the node has to write to it first.
+func TestDocumentedUserTimeout(t *testing.T) {
+	page, err := os.ReadFile("../docs/elections.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("within %v, %v if the caller waited", streamTimeout,
+		streamTimeout+adminapi.KeepAliveInterval)
+	want = strings.NewReplacer("30s", "30 s", "45s", "45 s").Replace(want)
+	if !strings.Contains(string(page), want) {
+		t.Errorf("docs/elections.md has no %q", want)
 	}
 }

@@ -36,7 +36,7 @@
 //	                  leader; with ?quorum only while there is a quorate leader, with
 //	                  ?leader only while this node is it; other queries return 400
 //
-// docs/admin.md shows each response. Errors have the form {"error": "text", "code": "word"};
+// docs/admin-api.md shows each response. Errors have the form {"error": "text", "code": "word"};
 // programs should rely on the code only. Times are RFC 3339 with nanoseconds, durations are
 // milliseconds.
 package admin

@@ -63,7 +63,14 @@ func New(node Node, build string, opts ...Option) http.Handler {
 		opt(h)
 	}
 	h.streams.feed = newFeed(h.readStatus)
-	go h.streams.feed.followNode(node)
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer stop()
+		h.streams.feed.followNode(node)
+	}()
+	if h.contests != nil {
+		go h.followChanges(ctx)
+	}
 	h.scrape = newMetrics(h)
 	if h.others != nil && h.actor != nil {
 		h.others.local.Store(h)
@@ -217,9 +224,9 @@ func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
 	writeOK(w)
 }
 
-// serveReady responds 200 if this process is an active member of a cluster with an elected leader.
-// The node stays ready during an election, since otherwise every failover would take all nodes out
-// of service. A load balancer for the leader uses ?leader.
+// serveReady responds 200 if this process is an active member of a cluster with an elected leader,
+// and can save. The node stays ready during an election, since otherwise every failover would take
+// all nodes out of service. A load balancer for the leader uses ?leader.
 func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	want, err := readQuery(r, wantQuorum, wantLeader, wantVotes)
 	if err != nil {
@@ -233,10 +240,13 @@ func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	case node.Self.Status != member.Active || node.Provisional:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotActive,
 			addReason("this node is not an active member of its cluster yet", s))
+	case node.NotSaving != "" && (want[wantVotes] || !want[wantLeader] || !s.IsLeader()):
+		// The leader keeps its work while it has authority: no other node could do it.
+		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotSaving, node.NotSaving)
 	case want[wantVotes] && node.VoteWait > 0:
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
 			"this node has just started: it can vote in %v", node.VoteWait))
-	case (want[wantQuorum] || want[wantLeader]) && !quorate:
+	case (want[wantQuorum] || want[wantVotes] || want[wantLeader]) && !quorate:
 		noQuorum(w, s)
 	case want[wantLeader] && !s.IsLeader():
 		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotLeader,
@@ -246,12 +256,15 @@ func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Query parameters of /readyz and of /v1/members.
+// Query parameters of /readyz, of /v1/members, and of /v1/jobs, which ignores all others.
 const (
 	wantQuorum = "quorum"
 	wantLeader = "leader"
 	wantVotes  = "votes"
 	wantBuild  = "build"
+
+	wantCallers = "callers"
+	wantChanges = "changes"
 )
 
 // readQuery reads a query of switches. Unknown parameters are errors: a response of 200 to

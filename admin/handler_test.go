@@ -77,7 +77,13 @@ func leading(t testing.TB) fake {
 			Ended:  time.Date(2026, 11, 20, 10, 0, 0, 5, time.UTC),
 		},
 		OtherSeeds: []member.Address{members[2].Address},
-		Uptime:     time.Minute,
+		PeerFaults: []cluster.PeerFault{
+			{Address: member.Address{Host: "10.0.0.5", Port: 7000}, Why: "refused"},
+		},
+		MissingSeeds: []cluster.MissingSeed{
+			{Address: member.Address{Host: "10.0.0.4", Port: 7000}, Why: "no answer"},
+		},
+		Uptime: time.Minute,
 		Transport: transport.Stats{
 			Handshakes: map[string]uint64{"established": 2, "certificate refused": 7},
 			Sent:       [transport.Kinds]transport.Traffic{{Messages: 5, Bytes: 50}},
@@ -162,7 +168,9 @@ const statusShape = `{
 		"votes": ["10.0.0.1:7000", "10.0.0.2:7000"], "leader": "10.0.0.2:7000",
 		"before": "10.0.0.3:7000", "ended": "2026-11-20T10:00:00.000000005Z",
 		"steps": [{"name": "lost", "after_ms": 0}, {"name": "quorate", "after_ms": 0.001}]},
-	"no_leader": "", "other_seeds": ["10.0.0.3:7000"],
+	"no_leader": "", "not_saving": "", "save_ms": 0, "other_seeds": ["10.0.0.3:7000"],
+	"missing_seeds": [{"address": "10.0.0.4:7000", "why": "no answer"}],
+	"peer_faults": [{"address": "10.0.0.5:7000", "why": "refused"}],
 	"handshakes": {"established": 2, "refused": 0, "refused by peer": 0, "duplicate": 0,
 		"failed": 0, "certificate refused": 7, "too many observers": 0, "address claimed": 0,
 		"earlier run": 0},
@@ -233,7 +241,8 @@ func TestStatusShape(t *testing.T) {
 				"version": 0, "version_text": "0", "revision": 0, "revision_text": "0", "leader": "",
 				"quorate": false, "members": []},
 			"lease_remaining_ms": 0, "term_since": null, "last_election": null,
-			"no_leader": "asked 10.0.0.9:7000 (no answer)", "other_seeds": [],
+			"no_leader": "asked 10.0.0.9:7000 (no answer)", "not_saving": "", "save_ms": 0,
+			"other_seeds": [], "missing_seeds": [], "peer_faults": [],
 			"handshakes": {"established": 0, "refused": 0, "refused by peer": 0, "duplicate": 0,
 			"failed": 0, "certificate refused": 0, "too many observers": 0, "address claimed": 0,
 		"earlier run": 0},
@@ -273,6 +282,8 @@ func TestHealth(t *testing.T) {
 	restarted.Self.Status = member.None
 	waiting := leading(t)
 	waiting.VoteWait = time.Second
+	stalled, leads := following(t), leading(t) // follows, and leads until its lease ends
+	stalled.NotSaving, leads.NotSaving = "the disk does not answer", "the disk does not answer"
 	for _, c := range []struct {
 		name string
 		node fake
@@ -297,7 +308,16 @@ func TestHealth(t *testing.T) {
 		{"leader and quorum", leading(t), "/readyz?leader&quorum", 200, ""},
 		{"active for long", leading(t), "/readyz?votes", 200, ""},
 		{"active since a moment", waiting, "/readyz?votes", 503, adminapi.CodeNotVoting},
+		{"active without a leader", leaderless(t), "/readyz?votes", 503, adminapi.CodeNoQuorum},
 		{"active since a moment, for work", waiting, "/readyz", 200, ""},
+		{"disk stalled", stalled, "/livez", 200, ""},
+		{"disk stalled", stalled, "/readyz", 503, adminapi.CodeNotSaving},
+		{"disk stalled", stalled, "/readyz?votes", 503, adminapi.CodeNotSaving},
+		{"disk stalled", stalled, "/readyz?quorum", 503, adminapi.CodeNotSaving},
+		{"disk stalled", stalled, "/readyz?leader", 503, adminapi.CodeNotSaving},
+		{"disk of the leader stalled", leads, "/readyz", 503, adminapi.CodeNotSaving},
+		{"disk of the leader stalled", leads, "/readyz?leader", 200, ""},
+		{"disk of the leader stalled", leads, "/readyz?leader&votes", 503, adminapi.CodeNotSaving},
 		{"leader without lease", lapsed, "/readyz?leader", 503, adminapi.CodeNoQuorum},
 		{"leader=true", following(t), "/readyz?leader=true", 503, adminapi.CodeNotLeader},
 		{"leader=1", following(t), "/readyz?leader=1", 503, adminapi.CodeNotLeader},
@@ -311,7 +331,8 @@ func TestHealth(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
-			if why := c.node.NoLeader; c.want != 200 && !strings.HasSuffix(got.Error, why) {
+			why := c.node.NotSaving + c.node.NoLeader
+			if c.want != 200 && !strings.HasSuffix(got.Error, why) {
 				t.Errorf("GET %s: error %q, want it to end with the reason %q", c.path, got.Error, why)
 			}
 			if w.Code != c.want || got.Code != c.code {

@@ -4,6 +4,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 )
 
@@ -35,54 +35,44 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	var body adminapi.LockRequest
 	name := r.PathValue("job")
 	err := h.checkRequest(w, r, &body)
-	var key string
+	var key, caller string
 	if err == nil {
 		key, err = h.checkJobs(jobrecord.LockKey(name, body.Latch))
+	}
+	if err == nil {
+		caller, err = callerOf(r)
 	}
 	if err != nil {
 		writeRefusal(w, err)
 		return
 	}
+	permits := cmp.Or(body.Permits, 1)
 	h.serveHold(w, r, func() (contest, error) {
-		if body.Permits != 0 {
-			return h.permitContest(key, name+"/"+body.Latch, body.Permits)
+		sem, done, err := h.contests.useSemaphore(semaphoreName{name + "/" + body.Latch, permits})
+		if err != nil {
+			return contest{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 		}
-		c := h.recordContest(true, key)
+		c := h.recordContest(true, jobrecord.PermitKeys(key, permits)...)
 		c.lock = name + "/" + body.Latch
+		c.caller = adminapi.Caller{Job: name, Latch: body.Latch, Caller: caller}
 		c.run = func(ctx context.Context, held heldFunc) error {
-			l, done, err := h.contests.useLock(c.lock)
-			if err != nil {
-				return err
-			}
 			defer done()
-			return l.Do(ctx, held)
+			return sem.Do(ctx, held)
 		}
 		return c, nil
 	})
-}
-
-// permitContest returns the contest for the permits of a semaphore. key is the key of its lock.
-func (h *handler) permitContest(key, name string, permits int) (contest, error) {
-	s, err := lock.NewSemaphore(h.contests.store, name, permits)
-	if err != nil {
-		return contest{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
-	}
-	c := h.recordContest(true, jobrecord.PermitKeys(key, permits)...)
-	c.lock = name
-	c.run = func(ctx context.Context, held heldFunc) error {
-		defer closeAll(s.Close)
-		return s.Do(ctx, held)
-	}
-	return c, nil
 }
 
 // serveElect campaigns for a job for a caller while the connection lasts.
 func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("job")
 	err := h.checkRequest(w, r, &adminapi.Empty{})
-	var key string
+	var key, caller string
 	if err == nil {
 		key, err = h.checkJobs(jobrecord.LeaderKey(name))
+	}
+	if err == nil {
+		caller, err = callerOf(r)
 	}
 	if err != nil {
 		writeRefusal(w, err)
@@ -90,6 +80,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	}
 	c := h.recordContest(false, key)
 	c.job = name
+	c.caller = adminapi.Caller{Job: name, Caller: caller}
 	c.run = func(ctx context.Context, held heldFunc) error {
 		j, err := election.OpenJob(ctx, h.contests.store, name, election.JobOptions{})
 		if err != nil {
@@ -130,6 +121,10 @@ type heldFunc = func(ctx context.Context, term leader.Term) error
 type contest struct {
 	once      bool   // the stream ends when the caller loses what it held
 	job, lock string // name in metrics, in one of the two; both are empty for a group
+	// caller describes the caller in granted, which is called with it when the caller holds. granted
+	// is nil for a group.
+	caller  adminapi.Caller
+	granted func(adminapi.Caller)
 	// holder returns the member that holds the lock or leads. It returns nil if no member does, or if
 	// a permit is free.
 	holder func(context.Context) *adminapi.Holder
@@ -151,6 +146,7 @@ func (h *handler) recordContest(once bool, keys ...string) contest {
 	}
 	return contest{
 		once:    once,
+		granted: h.contests.log.addCaller,
 		holder:  func(ctx context.Context) *adminapi.Holder { return h.recordHolder(ctx, prefix, keys) },
 		watch:   func(ctx context.Context) <-chan struct{} { return h.contests.store.Watch(ctx, prefix) },
 		trusted: func(leader.Term) time.Duration { return h.contests.remaining() },
@@ -279,7 +275,13 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 			c.reportGrant(now)
 			tick.Reset(c.nextInterval(now))
 		case <-now.doneChan():
-			if lose(context.Cause(now.ctx)); c.once || ctx.Err() != nil {
+			why := context.Cause(now.ctx)
+			if codeOf(why) == adminapi.CodeClosed {
+				c.writeLost(refusalOf(ctx, why))
+				c.awaitCaller(ctx, changes)
+				return
+			}
+			if lose(why); c.once || ctx.Err() != nil {
 				return
 			}
 		case <-c.failed:
@@ -320,6 +322,23 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 	}
 }
 
+// awaitCaller waits until the caller disconnects because its work has ended. Until then the node,
+// which leaves, keeps what it holds for the caller. It returns when the node has closed, at the
+// latest.
+func (c *contender) awaitCaller(ctx context.Context, changes <-chan struct{}) {
+	c.flushText()
+	for {
+		select {
+		case _, open := <-changes:
+			if !open {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // doneChan returns a channel that is closed when the grant ends, or nil if g is nil.
 func (g *grant) doneChan() <-chan struct{} {
 	if g == nil {
@@ -346,6 +365,10 @@ func (c *contender) nextInterval(now *grant) time.Duration {
 
 func (c *contender) reportGrant(g *grant) {
 	c.onWait(false)
+	if c.granted != nil {
+		c.caller.Token, c.caller.Since = adminapi.RecordToken(g.term.Token()), time.Now()
+		c.granted(c.caller)
+	}
 	c.writeEvent("", adminapi.EventHeld,
 		adminapi.Encode(adminapi.Grant{Token: adminapi.RecordToken(g.term.Token()),
 			TrustedMS: adminapi.Milliseconds(c.trusted(g.term))}))

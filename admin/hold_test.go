@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net"
 	"strings"
 	"sync"
@@ -70,6 +71,11 @@ func (n *testNode) Accept() (net.Conn, error) {
 	}
 }
 
+// Events yields nothing until the node is closed.
+func (n *testNode) Events(context.Context) iter.Seq[cluster.Event] {
+	return func(func(cluster.Event) bool) { <-n.closed }
+}
+
 func (n *testNode) Close() error   { close(n.closed); return nil }
 func (n *testNode) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "unix"} }
 
@@ -97,6 +103,9 @@ func inClusterOver(
 				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
 			}
 			n.status.Self, n.status.View.Members = roster[i], roster
+			if i < 2 {
+				n.status.Token = member.Token{Version: 1} // node 2 knows no leader
+			}
 			var ctx context.Context
 			ctx, n.stop = context.WithCancel(context.Background())
 			h := New(n, "", WithWrite(n, nil), WithJobs(over(n.store), a.remaining))
@@ -163,7 +172,8 @@ func (a *testCluster) clientBy(
 	dial func(context.Context, string, string) (net.Conn, error),
 ) *adminclient.Client {
 	a.t.Helper()
-	c, err := adminclient.New("memory:1", adminclient.WithDial(dial))
+	c, err := adminclient.New("memory:1", adminclient.WithDial(dial),
+		adminclient.WithCaller("web1 pid 7"))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -178,12 +188,15 @@ type attempt struct {
 	ended chan error // causes of the contexts passed to the function
 	leave chan error // the next result of the function
 	over  chan error // the result of the call
+	// cleanup is how long the function runs after its context has ended.
+	cleanup time.Duration
 }
 
 func newAttempt(t *testing.T) *attempt {
 	return &attempt{
 		t: t, seen: make(chan *adminapi.Holder, 16), began: make(chan adminapi.RecordToken, 16),
 		ended: make(chan error, 16), leave: make(chan error, 16), over: make(chan error, 1),
+		cleanup: time.Millisecond,
 	}
 }
 
@@ -196,7 +209,7 @@ func (a *attempt) work(ctx context.Context, token adminapi.RecordToken) error {
 		return err
 	case <-ctx.Done():
 		a.ended <- context.Cause(ctx)
-		time.Sleep(time.Millisecond)
+		time.Sleep(a.cleanup)
 		return errors.New("stopped")
 	}
 }
@@ -712,21 +725,75 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 	})
 }
 
+// serve serves the nodes of a trio until stop is called.
+func (w *trio) serve() (a *testCluster, stop func()) {
+	a = &testCluster{t: w.t}
+	for i, node := range w.nodes {
+		n := &testNode{
+			dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
+		}
+		var ctx context.Context
+		ctx, n.stop = context.WithCancel(context.Background())
+		h := New(node, "", WithWrite(node, nil), WithJobs(node.Records(), node.HoldRemaining))
+		go func() { n.done <- Serve(ctx, n, h) }()
+		a.nodes[i] = n
+	}
+	return a, func() {
+		for _, n := range a.nodes {
+			n.stop()
+			<-n.done
+		}
+	}
+}
+
+// TestLeavingNodeWaitsForItsCallers checks that a node that leaves keeps what it holds for a caller
+// until the work of the caller has ended. Another caller gets it soon afterwards.
+func TestLeavingNodeWaitsForItsCallers(t *testing.T) {
+	for name, hold := range map[string]func(context.Context, *adminclient.Client, *attempt) error{
+		"lock": func(ctx context.Context, c *adminclient.Client, at *attempt) error {
+			return c.Lock(ctx, "job", adminapi.LockRequest{Latch: "x"},
+				func(*adminapi.Holder) {}, at.work)
+		},
+		"elect": func(ctx context.Context, c *adminclient.Client, at *attempt) error {
+			return c.Elect(ctx, "job", func(*adminapi.Holder) {}, at.work)
+		},
+	} {
+		inTrio(t, func(t *testing.T, w *trio) {
+			a, stop := w.serve()
+			defer stop()
+			first, second := newAttempt(t), newAttempt(t)
+			first.cleanup = 5 * time.Second
+			go func() { first.over <- hold(t.Context(), a.client(0, newNetwork()), first) }()
+			first.works()
+			go func() { second.over <- hold(t.Context(), a.client(1, newNetwork()), second) }()
+			left := make(chan error, 1)
+			go func() { left <- w.nodes[0].Leave(t.Context()) }()
+			first.lost(adminapi.CodeClosed)
+			time.Sleep(first.cleanup - time.Millisecond)
+			second.waits()
+			began := time.Now()
+			if err := <-left; err != nil {
+				t.Errorf("%s: Leave: %v", name, err)
+			}
+			second.works()
+			if took := time.Since(began); took > 2*time.Second {
+				t.Errorf("%s: the next holder %v after the work had ended", name, took)
+			}
+			if err := <-first.over; err == nil {
+				t.Errorf("%s: no error although the node left", name)
+			}
+			second.leave <- nil
+			<-second.over
+		})
+	}
+}
+
 // TestHoldForReal makes the node of a caller leave or lose its majority. The next holder must
 // acquire the lock only after the context of the caller has ended.
 func TestHoldForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
-		a := &testCluster{t: t}
-		for i, node := range w.nodes {
-			n := &testNode{
-				dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
-			}
-			ctx, stop := context.WithCancel(context.Background())
-			h := New(node, "", WithWrite(node, nil), WithJobs(node.Records(), node.HoldRemaining))
-			go func() { n.done <- Serve(ctx, n, h) }()
-			defer func() { stop(); <-n.done }()
-			a.nodes[i] = n
-		}
+		a, stop := w.serve()
+		defer stop()
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
 		token := first.works()
 		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")

@@ -3,15 +3,19 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
+	"github.com/athena-go/athena/leader"
 )
 
 // TestDisableHost checks that a disabled host loses the leadership, is listed, and can be enabled.
@@ -80,5 +84,47 @@ func TestHostRequests(t *testing.T) {
 		if records := a.nodes[0].recordsUnder(""); len(records) > 0 {
 			t.Errorf("records %v, want none", records)
 		}
+	})
+}
+
+// TestStuckShardIsListed checks that jobs has a shard whose work does not return after its member
+// was disabled, and marks it until the work returns.
+func TestStuckShardIsListed(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
+		shards, err := election.NewShards(a.nodes[0].store, "set", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		release, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			_ = shards.Run(ctx, func(context.Context, int, leader.Term) error { <-release; return nil })
+		}()
+		c := a.client(1, newNetwork())
+		listed := func() []adminapi.Latch {
+			t.Helper()
+			time.Sleep(10 * time.Second)
+			jobs, err := c.Jobs(t.Context())
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("jobs %+v, %v", jobs, err)
+			}
+			return jobs[0].Latches
+		}
+		for _, stuck := range []bool{false, true} {
+			if got := listed(); len(got) != 1 || got[0].Holder.Name != "n0" || got[0].Stuck != stuck {
+				t.Errorf("got %+v, want one shard of n0, stuck %v", got, stuck)
+			}
+			n0 := adminapi.CandidateRequest{Member: "n0"}
+			if err := c.Disable(t.Context(), "set", n0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(release)
+		if got := listed(); len(got) != 0 {
+			t.Errorf("got %+v after the work has returned, want no shard", got)
+		}
+		cancel()
+		<-stopped
 	})
 }

@@ -58,10 +58,6 @@ func (a *testCluster) checkSamples(i int, want string) {
 // without a leader only exports how long its own callers have waited.
 func TestJobMetrics(t *testing.T) {
 	inCluster(t, func(t *testing.T, a *testCluster) {
-		synctest.Wait() // the handlers have begun to follow their nodes
-		for _, n := range a.nodes[:2] {
-			n.status.Token = member.Token{Version: 1} // node 2 knows no leader
-		}
 		leads := a.elect(t.Context(), a.client(0, newNetwork()), "billing")
 		leads.works()
 		waits := a.elect(t.Context(), a.client(1, newNetwork()), "billing")
@@ -75,7 +71,7 @@ func TestJobMetrics(t *testing.T) {
 		time.Sleep(time.Minute)
 		second := a.lock(t.Context(), a.client(2, newNetwork()), "lock", "backup")
 		time.Sleep(time.Minute)
-		a.checkSamples(1, `records{kind="job"}=1 records{kind="lock"}=1 `+
+		a.checkSamples(1, `records{kind="job"}=1 records{kind="lock"}=1 records{kind="waiting"}=1 `+
 			`job_has_leader{name="billing"}=1`)
 		a.checkSamples(2, `lock_wait_seconds{name="lock/backup"}=120`)
 
@@ -86,6 +82,7 @@ func TestJobMetrics(t *testing.T) {
 		}
 		leads.lost(adminapi.CodeDisabled)
 		a.checkSamples(1, `records{kind="disabled"}=1 records{kind="lock"}=1 `+
+			`records{kind="waiting"}=1 `+
 			`job_has_leader{name="billing"}=0`)
 		if err := c.Enable(t.Context(), "billing", host); err != nil {
 			t.Fatal(err)

@@ -26,7 +26,7 @@ const closeInterval = time.Second
 func WithJobs(s record.Store, remaining func() time.Duration) Option {
 	return func(h *handler) {
 		h.contests = &contests{
-			store: s, remaining: remaining, open: map[string]*sharedLock{},
+			store: s, remaining: remaining, open: map[semaphoreName]*sharedSemaphore{}, log: &jobLog{},
 		}
 	}
 }
@@ -35,39 +35,45 @@ func WithJobs(s record.Store, remaining func() time.Duration) Option {
 type contests struct {
 	store     record.Store
 	remaining func() time.Duration
+	log       *jobLog
 
 	mu   sync.Mutex
-	open map[string]*sharedLock
+	open map[semaphoreName]*sharedSemaphore
 }
 
-// sharedLock is a lock.Lock shared by all callers of the same lock, so that only one of them at a
-// time writes to the records.
-type sharedLock struct {
-	*lock.Lock
+// semaphoreName names a semaphore. A lock has one permit.
+type semaphoreName struct {
+	name    string
+	permits int
+}
+
+// sharedSemaphore is shared by all its callers, so that they wait in one place of the queue.
+type sharedSemaphore struct {
+	*lock.Semaphore
 	callers int
 }
 
-// useLock returns the shared lock with a name, and a function to call when the caller no longer
-// needs the lock. For the last caller, that function blocks until the lock is released.
-func (c *contests) useLock(name string) (*lock.Lock, func(), error) {
+// useSemaphore returns the shared semaphore, and a function to call when the caller no longer needs
+// it. For the last caller, that function blocks until all permits are returned.
+func (c *contests) useSemaphore(n semaphoreName) (*lock.Semaphore, func(), error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	o := c.open[name]
+	o := c.open[n]
 	if o == nil {
-		l, err := lock.New(c.store, name)
+		s, err := lock.NewSemaphore(c.store, n.name, n.permits)
 		if err != nil {
 			return nil, nil, err
 		}
-		o = &sharedLock{Lock: l}
-		c.open[name] = o
+		o = &sharedSemaphore{Semaphore: s}
+		c.open[n] = o
 	}
 	o.callers++
-	return o.Lock, func() {
+	return o.Semaphore, func() {
 		c.mu.Lock()
 		o.callers--
 		last := o.callers == 0
 		if last {
-			delete(c.open, name)
+			delete(c.open, n)
 		}
 		c.mu.Unlock()
 		if last {
@@ -83,12 +89,18 @@ func closeAll(closeOne func(context.Context) error) {
 	}
 }
 
-// serveJobs responds with all jobs.
+// serveJobs responds with all jobs. With ?callers it asks the members for the callers that hold.
 func (h *handler) serveJobs(w http.ResponseWriter, r *http.Request) {
 	all, err := h.jobList(r.Context())
 	if err != nil {
 		writeRefusal(w, err)
 		return
+	}
+	if query := r.URL.Query(); h.contests != nil {
+		all = h.contests.log.describeHolders(all, query.Has(wantChanges))
+		if query.Has(wantCallers) {
+			h.addCallers(r.Context(), all)
+		}
 	}
 	adminapi.WriteJSON(w, http.StatusOK, all)
 }
@@ -117,7 +129,9 @@ func (h *handler) jobList(ctx context.Context) ([]adminapi.Job, error) {
 			j.Disabled = append(j.Disabled, adminapi.Candidate{Name: nameOf(members, id), Address: id})
 		}
 		for _, l := range i.Locks {
-			j.Latches = append(j.Latches, adminapi.Latch{Name: l.Name, Holder: holderOf(members, l.Holder)})
+			j.Latches = append(j.Latches, adminapi.Latch{
+				Name: l.Name, Holder: holderOf(members, l.Holder), Stuck: l.Stuck,
+			})
 		}
 		all = append(all, j)
 	}

@@ -40,7 +40,8 @@ var viewFamilies = []family{
 		func(l snapshot, s *sink) { s.addCount(l.View.Version) }},
 	{"athena_revision", "Revision of the view; grows with each change of members.", gauge, nil,
 		func(l snapshot, s *sink) { s.addCount(l.View.Revision) }},
-	{"athena_token", "Fencing token of the leader with authority; 0 without one.", gauge, nil,
+	{"athena_token",
+		"Version of the leader with authority (its fencing token / 10^12); 0 without one.", gauge, nil,
 		func(l snapshot, s *sink) { s.addCount(l.Token.Version) }},
 	{"athena_lease_remaining_seconds", "Time until the lease of this node ends unless it is renewed.",
 		gauge, nil, func(l snapshot, s *sink) { s.addValue(l.LeaseRemaining.Seconds()) }},
@@ -102,8 +103,14 @@ var electionFamilies = []family{
 	{"athena_stores_replaced_total",
 		"Places of members that this node, as the leader, gave to other stores at their addresses.",
 		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.Replaced) }},
+	{"athena_restored_copies_total",
+		"Data directories that this node found to be earlier copies.",
+		counter, nil, func(l snapshot, s *sink) { s.addCount(l.Counts.Copies) }},
 	{"athena_store_sync_seconds", "Time taken to save to the store.", buckets, nil,
 		func(l snapshot, s *sink) { s.addDurations(l.Counts.Saved) }},
+	{"athena_store_pending_seconds",
+		"Age of the write to the store in progress; 0 without one.", gauge, nil,
+		func(l snapshot, s *sink) { s.addValue(l.SavePending.Seconds()) }},
 }
 
 // groupFamilies are the metrics of the groups of package election.

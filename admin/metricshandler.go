@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	runtimemetrics "github.com/VictoriaMetrics/metrics"
-
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/member"
@@ -125,8 +123,8 @@ func newMetrics(h *handler) http.Handler {
 		for _, f := range listFamilies() {
 			writeFamily(&text, f, l)
 		}
-		runtimemetrics.WriteProcessMetrics(&text)
-		runtimemetrics.WriteFDMetrics(&text)
+		writeRuntimeMetrics(&text)
+		writeProcessMetrics(&text)
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 		_, _ = w.Write(text.Bytes()) // an error means that the scraper is gone
 	})
@@ -152,7 +150,7 @@ func writeFamily(text *bytes.Buffer, f family, l snapshot) {
 	if f.kind != buckets { // buckets are sorted by their bounds
 		slices.Sort(s.samples)
 	}
-	fmt.Fprintf(text, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
+	writeHead(text, f.name, f.kind, f.help)
 	for _, line := range s.samples {
 		text.WriteString(line)
 		text.WriteByte('\n')

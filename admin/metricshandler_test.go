@@ -105,7 +105,7 @@ func running(t *testing.T) map[string]*exported {
 	t.Helper()
 	var seen map[string]*exported
 	synctest.Test(t, func(t *testing.T) {
-		nodes := threeNodes(t)
+		net, nodes := threeNodes(t)
 		leader := slices.IndexFunc(nodes, func(n *cluster.Node) bool {
 			term, ok := n.Leader()
 			return ok && term.Valid()
@@ -116,6 +116,9 @@ func running(t *testing.T) map[string]*exported {
 			if err != nil {
 				t.Errorf("Request: %v", err)
 			}
+		}
+		for _, n := range nodes { // the others notice nothing but its silence
+			net.Cut(ends.Self().Address, n.Self().Address)
 		}
 		if err := ends.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -131,10 +134,9 @@ func running(t *testing.T) map[string]*exported {
 }
 
 // threeNodes starts three members of one cluster.
-func threeNodes(t *testing.T) []*cluster.Node {
+func threeNodes(t *testing.T) (net *memnet.Network, nodes []*cluster.Node) {
 	t.Helper()
-	net := memnet.New()
-	var nodes []*cluster.Node
+	net = memnet.New()
 	var seeds []string
 	for i := range 3 {
 		seeds = append(seeds, fmt.Sprintf("127.0.0.1:%d", 7001+i))
@@ -162,7 +164,7 @@ func threeNodes(t *testing.T) []*cluster.Node {
 			t.Fatal(err)
 		}
 	}
-	return nodes
+	return net, nodes
 }
 
 // quiet lists the metrics that have no samples in a healthy in-memory cluster.
@@ -312,7 +314,7 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 	}
 	var text []byte
 	synctest.Test(t, func(t *testing.T) {
-		nodes := threeNodes(t)
+		_, nodes := threeNodes(t)
 		text = ask(admin.New(nodes[0], "v0"), "GET", "/metrics").Body.Bytes()
 		for _, n := range nodes {
 			_ = n.Close()

@@ -51,7 +51,8 @@ var (
 // statusQuestion and statusAnswer are the request and the response between members. The response
 // is the JSON of /v1/status, so that fields can be added and removed.
 type statusQuestion struct {
-	MostBytes int `msgpack:"most"` // maximum size that the requester accepts
+	MostBytes int  `msgpack:"most"`    // maximum size that the requester accepts
+	Callers   bool `msgpack:"callers"` // asks for the callers of jobs and locks instead
 }
 
 type statusAnswer struct {
@@ -111,7 +112,13 @@ func (o *Others) answerStatus(
 	if node == nil {
 		return statusAnswer{}, errAskEarly
 	}
-	text, err := json.Marshal(adminapi.StatusOf(node.Status(), o.build))
+	var answer any
+	if h := o.local.Load(); !q.Callers {
+		answer = adminapi.StatusOf(node.Status(), o.build)
+	} else if h != nil && h.contests != nil {
+		answer = h.contests.log.listCallers()
+	}
+	text, err := json.Marshal(answer)
 	if err != nil {
 		return statusAnswer{}, err
 	}
@@ -266,59 +273,78 @@ func (o *Others) askMember(ctx context.Context, to member.Address) (adminapi.Sta
 	}
 }
 
-// addBuilds sets the build of each member in s that answers. It asks the other members
-// concurrently, and blocks for at most askTimeout. Each goroutine needs a slot of asking, so that
-// concurrent calls in a large cluster cannot start many.
-func (h *handler) addBuilds(ctx context.Context, s adminapi.Status) {
+// askEach calls the function ask for 0 to n-1 concurrently, and blocks for at most askTimeout. Each
+// goroutine needs a slot of asking, so that concurrent calls in a large cluster cannot start many.
+func (o *Others) askEach(ctx context.Context, n int, ask func(ctx context.Context, i int)) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	var requests sync.WaitGroup
 	defer requests.Wait()
-	for i := range s.View.Members {
-		m := &s.View.Members[i]
-		switch {
-		case m.Address == s.Self.Address:
-			m.Build = s.Build
-			continue
-		case h.others == nil:
-			continue
-		}
-		o := h.others
+	for i := range n {
 		select {
 		case o.asking <- struct{}{}:
 		case <-ctx.Done():
-			continue
+			return
 		}
 		requests.Go(func() {
 			defer func() { <-o.asking }()
-			if answer, err := o.requestStatus(ctx, m.Address); err == nil {
-				m.Build = safetext.PeerText(answer.Build)
-			}
+			ask(ctx, i)
 		})
 	}
 }
 
+// addBuilds sets the build of each member in s that answers.
+func (h *handler) addBuilds(ctx context.Context, s adminapi.Status) {
+	others := make([]*adminapi.Member, 0, len(s.View.Members))
+	for i := range s.View.Members {
+		if m := &s.View.Members[i]; m.Address == s.Self.Address {
+			m.Build = s.Build
+		} else if h.others != nil {
+			others = append(others, m)
+		}
+	}
+	h.others.askEach(ctx, len(others), func(ctx context.Context, i int) {
+		if answer, err := h.others.requestStatus(ctx, others[i].Address); err == nil {
+			others[i].Build = safetext.PeerText(answer.Build)
+		}
+	})
+}
+
 // requestStatus sends a status request. The caller must hold a slot of asking.
-func (o *Others) requestStatus(ctx context.Context, to member.Address) (adminapi.Status, error) {
+func (o *Others) requestStatus(
+	ctx context.Context, to member.Address,
+) (s adminapi.Status, err error) {
+	return s, o.requestAnswer(ctx, to, statusQuestion{MostBytes: maxStatusBytes}, &s)
+}
+
+// askCallers requests the callers of an active member. The caller must hold a slot of asking.
+func (o *Others) askCallers(
+	ctx context.Context, to member.Address,
+) (all []adminapi.Caller, err error) {
+	return all, o.requestAnswer(ctx, to, statusQuestion{maxStatusBytes, true}, &all)
+}
+
+// requestAnswer sends a request, and decodes the response.
+func (o *Others) requestAnswer(
+	ctx context.Context, to member.Address, q statusQuestion, into any,
+) error {
 	node := o.node.Load()
 	if node == nil {
-		return adminapi.Status{}, errAskEarly
+		return errAskEarly
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	a, err := cluster.Request[statusAnswer](ctx, node, to, statusQuestion{maxStatusBytes})
+	a, err := cluster.Request[statusAnswer](ctx, node, to, q)
 	if err != nil {
-		return adminapi.Status{}, err
+		return err
 	}
 	if len(a.JSON) > maxStatusBytes {
-		return adminapi.Status{}, fmt.Errorf("the response has %d bytes: the limit is %d",
-			len(a.JSON), maxStatusBytes)
+		return fmt.Errorf("the response has %d bytes: the limit is %d", len(a.JSON), maxStatusBytes)
 	}
-	var s adminapi.Status
-	if err := json.Unmarshal(a.JSON, &s); err != nil {
-		return adminapi.Status{}, fmt.Errorf("invalid response: %w", err)
+	if err := json.Unmarshal(a.JSON, into); err != nil {
+		return fmt.Errorf("invalid response: %w", err)
 	}
-	return s, nil
+	return nil
 }
 
 // listEntries returns the members of the view, and the node itself even if it is not a member.

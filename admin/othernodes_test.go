@@ -211,7 +211,7 @@ func TestMemberBuilds(t *testing.T) {
 func TestOthersBounded(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
 		ctx, from := t.Context(), w.nodes[1].Self()
-		a, err := w.others[0].answerStatus(ctx, from, statusQuestion{16})
+		a, err := w.others[0].answerStatus(ctx, from, statusQuestion{MostBytes: 16})
 		if err == nil {
 			t.Errorf("a response of %d bytes for a limit of 16, want an error", len(a.JSON))
 		}
@@ -230,7 +230,7 @@ func TestOthersEarly(t *testing.T) {
 	if _, err := o.askMember(t.Context(), trioAddress(1)); !errors.Is(err, errAskEarly) {
 		t.Errorf("askMember: %v, want %v", err, errAskEarly)
 	}
-	_, err := o.answerStatus(t.Context(), member.Member{}, statusQuestion{1})
+	_, err := o.answerStatus(t.Context(), member.Member{}, statusQuestion{MostBytes: 1})
 	if !errors.Is(err, errAskEarly) {
 		t.Errorf("answerStatus: %v, want %v", err, errAskEarly)
 	}

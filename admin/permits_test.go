@@ -5,6 +5,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,8 +134,9 @@ func TestDisconnectedCallersAreBounded(t *testing.T) {
 		func(t *testing.T, a *testCluster) {
 			ctx, stop := context.WithCancel(t.Context())
 			var all []*attempt
-			for range maxHolds {
-				all = append(all, a.requestPermit(ctx, a.client(0, newNetwork()), "lock", "x", 2))
+			for i := range maxHolds {
+				name := fmt.Sprint("x", i) // callers of one name wait in one place
+				all = append(all, a.requestPermit(ctx, a.client(0, newNetwork()), "lock", name, 2))
 			}
 			stop()
 			for _, at := range all {

@@ -158,9 +158,15 @@ func TestPromtool(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed: make tools")
 	}
-	for _, args := range [][]string{
+	calls := [][]string{
 		{"check", "rules", "alerts.yaml"}, {"test", "rules", "alerts_test.yaml"},
-	} {
+	}
+	if testing.Short() {
+		t.Log("budget_test.yaml is skipped: it takes a minute (make full)")
+	} else {
+		calls = append(calls, []string{"test", "rules", "budget_test.yaml"})
+	}
+	for _, args := range calls {
 		cmd := exec.Command(promtool, args...)
 		cmd.Dir = "../deploy/prometheus"
 		if out, err := cmd.CombinedOutput(); err != nil {

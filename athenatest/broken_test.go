@@ -116,7 +116,7 @@ func TestSplitBrainIsFound(t *testing.T) {
 			c.WaitSettled()
 		})
 		for _, want := range []string{"split brain: 2 nodes lead with authority at the same time:",
-			"with token 1.0; its view: ", "with token 2.0; its view: "} {
+			"with token 1000000000000; its view: ", "with token 2000000000000; its view: "} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("got %q, want it to contain %q once", got, want)
 			}

@@ -45,8 +45,10 @@ type Config struct {
 	// at run time.
 	Preference member.Preference
 	// HandOverToPreferred makes a leader hand over to a more preferred member that has been active for
-	// this time. The time must be at least LeaderTimeout, and should be the same on all nodes.
-	// Default: 0, preferences do not replace a working leader.
+	// this time and hears a majority. After each short leadership, for example because its work fails,
+	// such a member waits twice as long, up to 30 x TTLTimeout. HandOverToPreferred must be at least
+	// LeaderTimeout, and should be the same on all nodes. Default: 0, preferences do not replace a
+	// working leader.
 	HandOverToPreferred time.Duration
 	// SeatTimeout is how long this node, as the leader, keeps the seat of a member that left or was
 	// lost. Until then, only a node at the same address gets the seat; afterwards, a new node at
@@ -71,7 +73,7 @@ type Config struct {
 	// process needs its own directory. A store belongs to one Cluster, Size and Advertise for its
 	// lifetime (StoreMismatchError). If DataDir is empty, the store is in memory, and the node
 	// forgets its votes when it ends. If a majority of the seeds restarts, a new cluster may be
-	// founded, and its tokens begin at 1 again. Use a directory if anything relies on tokens. If
+	// founded, and its tokens start over. Use a directory if anything relies on tokens. If
 	// DataDir is empty and Memory is false, the node logs a warning.
 	DataDir string
 	// Memory confirms that the node has no DataDir, for example in a test.

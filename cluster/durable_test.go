@@ -69,6 +69,8 @@ func bears(saved *paxos.Durable, m message.Message) bool {
 		return holds(b.Number)
 	case message.LeaderKeepAlive:
 		return !m.Claim.Chosen || holds(b.Number)
+	case message.MemberLeave:
+		return !b.GivenUp.Chosen || b.GivenUp.Version <= saved.Held.Version
 	}
 	return true
 }
@@ -165,7 +167,7 @@ func saveAndSay(t *testing.T, slow *slowStore) (seen said, ended error) {
 }
 
 // TestSavesBeforeItSends checks that a message that depends on saved state never leaves while Save
-// runs. After Save has failed, the node sends nothing more (protocol.md section 6, Durable).
+// runs, nor after Save has failed (protocol.md section 6, Durable).
 func TestSavesBeforeItSends(t *testing.T) {
 	slow := &slowStore{Memory: store.NewMemory([32]byte{})}
 	seen, ended := saveAndSay(t, slow)

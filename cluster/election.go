@@ -24,7 +24,7 @@ const (
 	CauseSilence Cause = "silence"
 	// CauseReplaced is CauseSilence of a leader at whose address another store answers.
 	CauseReplaced Cause = "replaced"
-	// CauseHandOver means that the leader was asked to leave, to hand over or to drain.
+	// CauseHandOver means that the leader was asked to leave, to hand over or to drain, or stopped.
 	CauseHandOver Cause = "hand-over"
 	// CauseLeaseLost means that a majority did not answer the leader before its lease ended, or that
 	// its process was paused until then.

@@ -23,7 +23,7 @@ func TestEachLossHasItsCause(t *testing.T) {
 		lose          func(*testing.T, *world, *Node)
 		before, other Cause // reported by the previous leader, and by the two others
 	}{
-		{"closed", func(_ *testing.T, w *world, n *Node) { w.end(n) }, "", CauseSilence},
+		{"closed", func(_ *testing.T, w *world, n *Node) { w.end(n) }, "", CauseHandOver},
 		{"cut off", func(_ *testing.T, w *world, n *Node) { w.cut(n) }, CauseLeaseLost, CauseSilence},
 		{"transfer", func(t *testing.T, w *world, n *Node) {
 			if err := n.Transfer(w.within(time.Minute), member.Address{}); err != nil {

@@ -60,7 +60,7 @@ func ExampleNode_WhileLeader() {
 		log.Fatal(err)
 	}
 	// Output:
-	// wrote [work] with token 1.0
+	// wrote [work] with token 1000000000000
 	// context canceled
-	// token 0.0: a leader with token 1.0 has written
+	// token 0: a leader with token 1000000000000 has written
 }

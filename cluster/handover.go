@@ -50,14 +50,16 @@ func (n *Node) Transfer(ctx context.Context, to member.Address) error {
 // leader. It hands over as soon as another member can lead. Prefer undoes it.
 func (n *Node) Drain(ctx context.Context) error {
 	view := n.currentSnapshot().view
-	n.drained.Store(true)
-	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
-		return n.machine.Drain(now), nil
-	})
+	err := n.handOver(ctx, n.drainMachine)
 	if err != nil || view.Role != member.Leading {
 		return err
 	}
 	return n.waitOtherLeader(ctx, view.Version)
+}
+
+func (n *Node) drainMachine(now time.Time) (statemachine.Output, error) {
+	n.drained.Store(true)
+	return n.machine.Drain(now), nil
 }
 
 // Prefer replaces Config.Preference for the rest of this run, and undoes Drain. All members learn
@@ -154,14 +156,24 @@ func (n *Node) checkLeft(view member.View, keep int) error {
 // maxStayText bounds the members in an error of ReleaseSeats.
 const maxStayText = 1024
 
-// Leave removes the node from the cluster gracefully and closes it. This takes at most about
-// LeaderTimeout. If ctx is done first, the node is closed anyway, and the other members detect its
-// silence.
+// Leave removes the node from the cluster gracefully and closes it. It ends all terms of the node
+// and waits until their functions have returned. Only then can other members get its locks, and
+// lead its jobs and shards and the cluster. Leaving itself takes at most about LeaderTimeout.
+//
+// If ctx is done while functions still run, the node leaves without them, and Leave returns an
+// error that wraps the cause of ctx; such functions must rely on their tokens. If ctx is done
+// later, the node is closed, and the other members detect its silence. A function of a term that
+// calls Leave must pass its own context; otherwise Leave waits for it until ctx is done.
 func (n *Node) Leave(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, n.terms.guard)
-	n.records.CloseLeases(limited, ErrLeft)
-	cancel()
-	err := n.handOver(ctx, func(now time.Time) (statemachine.Output, error) {
+	running := n.endWork(ctx)
+	if n.life.Err() != nil {
+		running = nil // the node has stopped for another reason
+	} else if running != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), n.cfg.LeaderTimeout+closeTimeout)
+		defer cancel()
+	}
+	err := n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
 		return n.machine.Leave(now), nil
 	})
 	if err == nil {
@@ -174,6 +186,8 @@ func (n *Node) Leave(ctx context.Context) error {
 	n.stop(ErrClosed)
 	<-n.done
 	switch {
+	case errors.Is(n.Err(), ErrLeft) && running != nil:
+		return fmt.Errorf("cluster: left while functions of its terms were still running: %w", running)
 	case errors.Is(n.Err(), ErrLeft):
 		return n.closeErr
 	case err != nil:
@@ -183,11 +197,36 @@ func (n *Node) Leave(ctx context.Context) error {
 	}
 }
 
+// endWork ends all terms of this node and waits until their functions have returned. No term of
+// this node begins afterwards. Functions that hold records do not need the leadership of the
+// cluster: while only they run, the node hands it over. If ctx is done or the node stops while
+// functions run, endWork returns the cause.
+func (n *Node) endWork(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(n.life, func() { cancel(n.Err()) })()
+	n.terms.beginHandOver()
+	waitLeases := n.records.EndLeases(ErrLeft)
+	if err := n.terms.waitOwnTerm(ctx); err != nil {
+		return err
+	}
+	soon, stop := context.WithTimeout(ctx, n.terms.guard)
+	defer stop()
+	if waitLeases(soon) == nil {
+		return nil
+	}
+	_ = n.runInLoop(ctx, n.drainMachine) // fails only if ctx is done
+	return waitLeases(ctx)
+}
+
 // handOver ends this node's term, waits for the functions that run under it, and then calls the
-// given function, which gives up leadership.
+// given function, which gives up leadership. If ctx is already done, it changes nothing.
 func (n *Node) handOver(
 	ctx context.Context, verb func(now time.Time) (statemachine.Output, error),
 ) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	resume := n.terms.endOwnTerm(ctx)
 	defer resume()
 	return n.runInLoop(ctx, verb)

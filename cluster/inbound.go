@@ -52,8 +52,13 @@ func (in inbound) Greet() message.Message {
 		// exists.
 		id = s.held.Cluster
 	}
+	return n.makeGreeting(s.view.Self, id)
+}
+
+// makeGreeting returns the greeting of a run of this node that holds a state of a cluster.
+func (n *Node) makeGreeting(run member.Identity, cluster member.ClusterID) message.Message {
 	return message.Message{
-		From: s.view.Self,
+		From: run,
 		Body: message.Greet{
 			Name:        n.cfg.Name,
 			Cluster:     n.cfg.Cluster,
@@ -62,7 +67,7 @@ func (in inbound) Greet() message.Message {
 			Timings:     n.cfg.timings,
 			MinProtocol: message.Protocol,
 			MaxProtocol: message.Protocol,
-			ClusterID:   id,
+			ClusterID:   cluster,
 
 			OtherTimings: n.cfg.otherTimings,
 		},

@@ -379,3 +379,39 @@ func TestSlowHandlerIsLogged(t *testing.T) {
 		w.book.wants(text, 1)
 	})
 }
+
+// TestLateWorkIsLogged checks that a node logs work once if it has not returned 5 s after the lease
+// of its record has ended. It logs nothing about work that returns earlier.
+func TestLateWorkIsLogged(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		const text = "work still running"
+		s := session(w.followers()[0])
+		for _, c := range []struct {
+			key   string
+			takes time.Duration
+			lines int
+		}{{"quick", 4 * time.Second, 0}, {"late", time.Minute, 1}} {
+			h := acquire(t, s, c.key)
+			returned := make(chan struct{})
+			go func() {
+				defer close(returned)
+				_ = h.Do(t.Context(), func(ctx context.Context) error {
+					<-ctx.Done()
+					time.Sleep(c.takes)
+					return nil
+				})
+			}()
+			synctest.Wait()
+			if _, err := s.Commit(t.Context(), dropped(c.key)); err != nil {
+				t.Fatal(err)
+			}
+			<-returned
+			time.Sleep(time.Minute)
+			for _, line := range w.book.wants(text, c.lines) {
+				if ms, _ := line["ended_ms"].(float64); line["record"] != c.key || ms < 5000 || ms > 7000 {
+					t.Errorf("got %v, want the record %s after 5 s", line, c.key)
+				}
+			}
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -112,13 +113,14 @@ func (n *Node) armTimer(timer *time.Timer) {
 // closeTimeout is how long the node waits for handlers after their contexts have ended.
 const closeTimeout = 5 * time.Second
 
-// shutdown stops everything that the node started. It ends terms and leases before it closes the
-// socket, because others may replace this node sooner once its socket is closed (protocol.md
+// shutdown stops everything that the node started. It ends terms and leases before it gives up
+// leadership and closes the socket, because others may replace this node sooner then (protocol.md
 // section 6).
 func (n *Node) shutdown() {
 	cause := n.Err()
 	n.terms.closeTerms(cause)
-	n.records.CloseLeases(n.life, cause)
+	n.records.EndLeases(cause)
+	n.stopLeading()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	n.closeErr = errors.Join(n.messages.Close(ctx), n.store.Close())
@@ -129,6 +131,25 @@ func (n *Node) shutdown() {
 		n.log.Error("node failed", observe.ErrAttr(errors.Join(cause, n.closeErr)))
 	}
 	close(n.done)
+}
+
+// stopLeading gives up the leadership of a node that has not left, so that the others elect a
+// leader in a few round trips instead of after a silence. Only what is saved is given up: after a
+// failed save, the machine may lead a version that its store does not hold.
+func (n *Node) stopLeading() {
+	led := n.currentSnapshot().view
+	if led.Role != member.Leading && led.Role != member.Provisional {
+		return
+	}
+	n.terms.waitGuard(context.Background())
+	now := n.clock()
+	if n.machine.View(now).Version != led.Version {
+		return
+	}
+	out := n.machine.StopLeading(now)
+	if n.persist(now, observe.Input{Order: true}, out) == nil {
+		_ = n.apply(now, out) // ErrStopped
+	}
 }
 
 // deliverEvents delivers the events of the node to its own receiver. If the receiver is slow,

@@ -27,12 +27,42 @@ import (
 
 // openTransport opens the network, by default QUIC on UDP, and creates the Mesh on it.
 func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
+	listen, err := n.prepareNetwork(o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mesh.New(n.meshConfig(n.handleReport), listen)
+	switch {
+	case errors.Is(err, transport.ErrAddressInUse):
+		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
+	case err != nil:
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return m, nil
+}
+
+func (n *Node) meshConfig(report func(mesh.Report)) mesh.Config {
+	return mesh.Config{
+		Encode:      wire.Encode,
+		Decode:      wire.Decode,
+		Key:         n.keys.find,
+		Size:        n.cfg.Size,
+		Observers:   messaging.MaxObservers,
+		CustomBytes: MaxEventBytes,
+		Report:      report,
+	}
+}
+
+// prepareNetwork loads the credentials and returns the function that opens the network.
+func (n *Node) prepareNetwork(
+	o options,
+) (listen func(transport.Config) (transport.Network, error), err error) {
 	loaded, err := loadCredentials(n.cfg, n.log)
 	if err != nil {
 		return nil, err
 	}
 	n.credentials.Store(loaded)
-	listen := func(c transport.Config) (transport.Network, error) {
+	return func(c transport.Config) (transport.Network, error) {
 		c.Addr, c.TLS = n.cfg.Addr, n.makeTLSConfig
 		if o.transport == nil {
 			return n.listenQUIC(c, o.socket)
@@ -42,23 +72,7 @@ func (n *Node) openTransport(o options) (*mesh.Mesh, error) {
 			return nil, n.cfg.addrError(err)
 		}
 		return network, nil
-	}
-	m, err := mesh.New(mesh.Config{
-		Encode:      wire.Encode,
-		Decode:      wire.Decode,
-		Key:         n.keys.find,
-		Size:        n.cfg.Size,
-		Observers:   messaging.MaxObservers,
-		CustomBytes: MaxEventBytes,
-		Report:      n.handleReport,
-	}, listen)
-	switch {
-	case errors.Is(err, transport.ErrAddressInUse):
-		return nil, fmt.Errorf("%w: %w", ErrAddressInUse, err)
-	case err != nil:
-		return nil, fmt.Errorf("cluster: %w", err)
-	}
-	return m, nil
+	}, nil
 }
 
 // listenQUIC opens a QUIC network on a socket.

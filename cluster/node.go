@@ -144,9 +144,12 @@ func (n *Node) waitChange(ctx context.Context, changed <-chan struct{}) error {
 	return cmp.Or(n.Err(), context.Cause(ctx))
 }
 
-// Close stops the node and blocks until it has stopped. The other members are not notified; they
-// notice the silence of the node after a HeartbeatTimeout. Close returns what failed while the node
-// stopped, for example a handler that did not return. Later calls return the same error.
+// Close stops the node and blocks until it has stopped. A leader ends its term, waits for its
+// functions, but at most half a HeartbeatInterval, and gives up leadership, so another member leads
+// within a few round trips. Apart from that, the other members are not notified: they notice the
+// silence of the node after a HeartbeatTimeout, and its records end later. Close returns what
+// failed while the node stopped, for example a handler that did not return. Later calls return the
+// same error.
 func (n *Node) Close() error {
 	n.stop(ErrClosed)
 	<-n.done

@@ -30,6 +30,7 @@ func (n *Node) persist(now time.Time, in observe.Input, out statemachine.Output)
 	if err := n.saveDurable(*out.Persist); err != nil {
 		return fmt.Errorf("cluster: stopping: cannot save state: %w", err)
 	}
+	n.machine.NoteSaved(n.clock())
 	return nil
 }
 

@@ -30,6 +30,7 @@ func (n *Node) newRecords() *records.Table {
 		Clock:       n.clock,
 		HoldTimeout: n.cfg.timings.HoldTimeout(),
 		Guard:       leaseGuard(n.cfg.timings),
+		ReportLate:  n.observer.LogLateWork,
 	})
 }
 

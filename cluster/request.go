@@ -4,7 +4,9 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
@@ -45,5 +47,32 @@ func RequestLeader[Resp any](
 ) (Resp, error) {
 	var resp Resp
 	err := n.messages.RequestLeader(ctx, req, &resp, newSendOptions(opts).Options)
+	return resp, err
+}
+
+// RequestShard is like RequestLeader, but sends the request to the owner of the shard of a key.
+// shards is an *election.Shards. The handler is the one registered with election.HandleShard, which
+// runs only in the owner and gets the term of the shard. RequestShard waits for an owner, over each
+// move of the shard, until ctx is done. The errors are those of Request; ErrNotDelivered with the
+// cause of ctx means that the shard had no owner, or no owner took the request.
+func RequestShard[Resp any](
+	ctx context.Context, n *Node,
+	shards interface {
+		Owner(key string) (shard int, owner leader.Holder, ok bool)
+	},
+	key string, req any, opts ...SendOption,
+) (Resp, error) {
+	var resp Resp
+	watched, stop := context.WithCancel(ctx)
+	defer stop()
+	owner := func() (member.Address, error) {
+		shard, owner, ok := shards.Owner(key)
+		if !ok {
+			return member.Address{}, fmt.Errorf("shard %d has no owner", shard)
+		}
+		return member.ParseAddress(owner.ID)
+	}
+	err := n.messages.RequestOwner(ctx, owner, n.records.Watch(watched, ""), req, &resp,
+		newSendOptions(opts).Options)
 	return resp, err
 }

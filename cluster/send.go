@@ -98,9 +98,9 @@ func WithOutcome(report func(to member.Address, err error)) SendOption {
 // without a leader, no member can know which members are active.
 func BestEffort() SendOption { return func(o *sendOptions) { o.BestEffort = true } }
 
-// Idempotent makes RequestLeader repeat a request whose outcome is unknown, until ctx is done. The
-// handler may then run several times for one call, at the same time too: by the old leader and by
-// the next one.
+// Idempotent makes RequestLeader and RequestShard repeat a request whose outcome is unknown, until
+// ctx is done. The handler may then run several times for one call, at the same time too: by the
+// old leader or owner and by the next one.
 func Idempotent() SendOption { return func(o *sendOptions) { o.Idempotent = true } }
 
 // Send sends an event to one active member, which may be this node. While there is no connection to
@@ -159,7 +159,7 @@ func (n *Node) Broadcast(ctx context.Context, event any, opts ...SendOption) err
 // stream that is not read blocks only its own writer.
 //
 // After an error there is no stream. The error is ErrNotActive, ErrNotDelivered, ErrTooLarge,
-// ErrClosed, or ErrBusy if MaxStreams streams to the member are open. After ErrNotDelivered a
+// ErrClosed, or ErrBusy if MaxStreams streams to the member are open. It is ErrUnknownOutcome if a
 // handler may have been called with a closed stream.
 //
 // The member may still refuse the stream. The first Read, or a Write, then returns ErrUnknownType

@@ -34,7 +34,8 @@ import (
 // If ctx is done first, or if every other seed permanently refuses this node, the error is a
 // *JoinError with the last answer of each node. If this node is a seed and only some of the other
 // seeds refuse it, Start returns no error, and the node leads provisionally. Status.NoLeader then
-// explains what is wrong, and WaitLeader waits. After an error nothing is left running.
+// explains what is wrong, and WaitLeader waits. If a name leads to another node, that must last for
+// two minutes, because its DNS record may be old. After an error nothing is left running.
 func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 	o := newOptions(opts)
 	n, err := openNode(ctx, cfg, o)
@@ -53,6 +54,9 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 			slog.String("address", n.cfg.self.String()), slog.String("seeds", seedText(n.cfg.seeds)))
 	}
 	n.work.Go(n.deliverEvents)
+	if !n.volatile {
+		n.work.Go(n.probeDisk)
+	}
 	go n.runLoop()
 	o.listening(n)
 	if err := n.waitJoined(ctx); err != nil {
@@ -109,7 +113,7 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	n.log = observe.NewLogger(o.logger, n.cfg.Name)
 	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
-		if n.store, err = n.openStore(); err != nil {
+		if n.store, err = n.openStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -117,12 +121,12 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 		return err
 	}
 	n.observer = n.newObserver()
-	durable, err := n.beginRun(ctx)
+	durable, lastRun, err := n.beginRun(ctx)
 	if err != nil {
 		return err
 	}
 	n.started = n.clock()
-	if err := n.newMachine(ctx, durable); err != nil {
+	if err := n.newMachine(ctx, durable, lastRun); err != nil {
 		return err
 	}
 	view := cloneView(n.machine.View(n.started))
@@ -236,7 +240,7 @@ func lookUpTargets(
 }
 
 // newMachine creates the machine of this run.
-func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
+func (n *Node) newMachine(ctx context.Context, d paxos.Durable, lastRun uint64) error {
 	cfg := statemachine.Config{
 		Address:  n.cfg.self,
 		Name:     n.cfg.Name,
@@ -252,6 +256,7 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable) error {
 
 		TrustRefusal: n.cfg.TrustRefusal,
 		Volatile:     n.volatile,
+		LastRun:      lastRun,
 		Rand:         newRand(),
 		NewStore:     n.keys.newStore,
 	}

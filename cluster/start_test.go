@@ -303,8 +303,8 @@ func TestIncarnationGrows(t *testing.T) {
 			if err := s.Save(store.Content{Durable: stored}); err != nil {
 				t.Fatal(err)
 			}
-			n := &Node{store: s, observer: new(observe.Observer)}
-			if d, err := n.beginRun(t.Context()); err != nil || d.Incarnation != c.want {
+			n := &Node{store: s, observer: observe.New(observe.Config{HeartbeatTimeout: time.Second})}
+			if d, _, err := n.beginRun(t.Context()); err != nil || d.Incarnation != c.want {
 				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
 			}
 			if saved, _, _ := s.Load(); saved.Incarnation != c.want {

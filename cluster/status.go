@@ -27,6 +27,15 @@ type Status struct {
 	// NoLeader explains in one line why there is no leader with authority. It names the nodes that
 	// this node waits for, and the last answer of each. It is empty if there is a leader.
 	NoLeader string
+	// NotSaving explains in one line why this node cannot save its state, and so can neither vote nor
+	// acknowledge changes: a write to its data directory has not ended within HeartbeatTimeout, or the
+	// small test write failed that the node makes after 5 s without a save. It is empty if the node
+	// can save, and for a store in memory.
+	NotSaving string
+	// SavePending is how long the write to the data directory in progress has taken; 0 without one.
+	SavePending time.Duration
+	// SaveTook is how long the last write to the data directory took; 0 before the first.
+	SaveTook time.Duration
 	// Provisional reports whether the leader of View is provisional: it declared itself, has no
 	// authority, and its members may change when a leader is elected.
 	Provisional bool
@@ -34,6 +43,12 @@ type Status struct {
 	// removed once its list is the same. A peer that is neither a seed nor a member is also removed
 	// after a minute of silence.
 	OtherSeeds []member.Address
+	// MissingSeeds are the seeds that are not active members, sorted, while there is a leader with
+	// authority.
+	MissingSeeds []MissingSeed
+	// PeerFaults are faults of other nodes that this node has seen in the last two minutes, sorted: it
+	// refuses the process at the address, or cannot dial it, though that process has connected.
+	PeerFaults []PeerFault
 	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if the
 	// node has no authority.
 	LeaseRemaining time.Duration
@@ -126,9 +141,32 @@ func (n *Node) Status() Status {
 	return s
 }
 
+// MissingSeed is a seed that is not an active member.
+type MissingSeed struct {
+	Address member.Address
+	// Why is the last answer of the seed to this node, or why it has sent none, in one line: "no
+	// answer", "unknown host (no such host)". A follower that has no need to dial the seed knows less
+	// than the leader.
+	Why string
+}
+
+// PeerFault is a fault of another node as this node sees it.
+type PeerFault struct {
+	// Address is the one that the other node advertises.
+	Address member.Address
+	Why     string
+}
+
 // setReport sets the fields that package observe provides.
 func (s *Status) setReport(r observe.Report) {
 	s.NoLeader, s.OtherSeeds, s.Silent = r.NoLeader, r.OtherSeeds, r.Silent
+	for _, m := range r.Missing {
+		s.MissingSeeds = append(s.MissingSeeds, MissingSeed(m))
+	}
+	for _, f := range r.Faults {
+		s.PeerFaults = append(s.PeerFaults, PeerFault(f))
+	}
+	s.NotSaving, s.SavePending, s.SaveTook = r.NotSaving, r.SavePending, r.SaveTook
 	for _, e := range r.Elections {
 		s.Elections = append(s.Elections, electionOf(e))
 		s.LastElection = electionOf(e)
@@ -164,6 +202,9 @@ type Counts struct {
 	// Replaced counts how often this node, as the leader, gave the place of a member to another store
 	// at the same address: the member had lost its store, or has a store in memory and was restarted.
 	Replaced uint64
+	// Copies counts how often this node found out that a data directory, its own or that of another
+	// node, had been restored from an earlier copy.
+	Copies uint64
 	// Elected has the time without a leader for each change of leader, except for the first leader
 	// after the start of the node.
 	Elected receiver.Durations
@@ -201,6 +242,7 @@ func countsOf(c observe.Counts) Counts {
 			func(t observe.Transition) Transition { return Transition(t) }),
 		ClockSteps: c.ClockSteps,
 		Replaced:   c.Replaced,
+		Copies:     c.Copies,
 		Elected:    receiver.Durations(c.Elected),
 		Saved:      receiver.Durations(c.Saved),
 	}

@@ -21,9 +21,13 @@ import (
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
+// startTimeout is how long Start waits for a process that locks the data directory, which may just
+// announce the end of the last run.
+const startTimeout = 500 * time.Millisecond
+
 // openStore opens the store in the data directory, or a store in memory if no directory is
 // configured.
-func (n *Node) openStore() (store.Store, error) {
+func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 	if n.cfg.DataDir == "" {
 		if !n.cfg.Memory {
 			n.log.Warn("no data directory is set: this node forgets its votes when it stops")
@@ -38,7 +42,7 @@ func (n *Node) openStore() (store.Store, error) {
 		}
 		return store.NewMemory(key), nil
 	}
-	s, err := store.OpenFile(n.cfg.DataDir)
+	s, err := openFile(ctx, n.cfg.DataDir, startTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err))
 	}
@@ -49,26 +53,35 @@ func (n *Node) openStore() (store.Store, error) {
 // store that was made for another origin stays unchanged. An unused store is initialized again, so
 // that an operator need not remove it after a first start with a wrong name. The incarnation grows
 // even if the store was lost, provided that the wall clock did not go back.
-func (n *Node) beginRun(ctx context.Context) (paxos.Durable, error) {
+//
+// It also returns the incarnation of the last run, or 0 if the store is new.
+func (n *Node) beginRun(ctx context.Context) (d paxos.Durable, lastRun uint64, err error) {
 	c, known, err := n.store.Load()
 	if err != nil {
-		return c.Durable, fmt.Errorf("cluster: cannot read the store: %w", err)
+		return d, 0, fmt.Errorf("cluster: cannot read the store: %w", err)
 	}
 	if err := n.cfg.checkOrigin(c, known); err != nil {
-		return c.Durable, err
+		return d, 0, err
 	}
 	if !known || c.Origin != n.cfg.storeOrigin() {
 		c.Key = storekey.New()
 		c.StoreID = c.Key.StoreID()
 	} else if err := n.waitOldLeases(ctx, c); err != nil {
-		return c.Durable, err
+		return d, 0, err
+	} else {
+		lastRun = c.Incarnation
 	}
-	c.Incarnation = max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
+	c.Incarnation = nextRun(c)
 	n.keys.add(c.StoreID, c.Key)
 	if err := n.saveDurable(c.Durable); err != nil {
-		return c.Durable, fmt.Errorf("cluster: cannot save state: %w", err)
+		return d, 0, fmt.Errorf("cluster: cannot save state: %w", err)
 	}
-	return c.Durable, nil
+	return c.Durable, lastRun, nil
+}
+
+// nextRun returns the incarnation of the run after all that the store knows.
+func nextRun(c store.Content) uint64 {
+	return max(c.Incarnation+1, uint64(time.Now().UnixMilli()))
 }
 
 // storeKeys holds the key of the store. A node with a store in memory may begin a run with a new
@@ -108,14 +121,60 @@ func (k *storeKeys) find(id member.StoreID) storekey.Key {
 }
 
 func (n *Node) saveDurable(d paxos.Durable) error {
-	began := time.Now()
 	owed := n.cfg.owed()
-	err := n.store.Save(store.Content{
+	return n.saveContent(store.Content{
 		Origin: n.cfg.storeOrigin(), LeaseTimeout: owed.Lease, HoldTimeout: owed.Hold,
 		Key: n.keys.find(d.StoreID), Durable: d,
 	})
+}
+
+func (n *Node) saveContent(c store.Content) error {
+	n.observer.Disk.Begin(observe.Save)
+	began := time.Now()
+	err := n.store.Save(c)
 	n.observer.Metrics.Saved.Observe(time.Since(began))
+	n.observer.Disk.End(observe.Save, err)
 	return err
+}
+
+// probeInterval is how often a node writes a few bytes to its store while it saves nothing, so that
+// it notices a disk that does not answer before something depends on it. A member of an idle
+// cluster saves nothing for days.
+const probeInterval = 5 * time.Second
+
+// probeDisk probes the store until the node stops. A probe does not delay the event loop: a cluster
+// that saves nothing keeps its leader while a backup freezes a file system.
+func (n *Node) probeDisk() {
+	for {
+		select {
+		case <-n.life.Done():
+			return
+		case <-time.After(max(0, probeInterval-n.observer.Disk.Idle())):
+		}
+		if n.observer.Disk.Idle() < probeInterval {
+			continue // the node has saved
+		}
+		done := make(chan struct{})
+		n.observer.Disk.Begin(observe.Probe)
+		go func() {
+			defer close(done)
+			err := n.store.Probe()
+			if n.life.Err() != nil {
+				err = nil // the store may be closed
+			}
+			n.observer.Disk.End(observe.Probe, err)
+		}()
+		select {
+		case <-done:
+			continue
+		case <-n.life.Done():
+		}
+		select {
+		case <-done:
+		case <-time.After(closeTimeout): // the disk does not answer; the node has stopped
+		}
+		return
+	}
 }
 
 // oldLeaseStep is the interval at which waitOldLeases saves the remaining time of the wait. So a
@@ -151,7 +210,7 @@ func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 		left -= step
 		owed = owed.After(step, next)
 		c.LeaseTimeout, c.HoldTimeout = owed.Lease, owed.Hold
-		if err := n.store.Save(c); err != nil {
+		if err := n.saveContent(c); err != nil {
 			return fmt.Errorf("cluster: cannot save state: %w", err)
 		}
 	}

@@ -354,8 +354,8 @@ func TestWaitOfShorterTimings(t *testing.T) {
 		{1, 8000, 20_000, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			n := &Node{store: new(store.Memory), observer: new(observe.Observer),
-				log: slog.New(slog.DiscardHandler), cfg: settings{
+			n := &Node{store: new(store.Memory), log: slog.New(slog.DiscardHandler),
+				observer: observe.New(observe.Config{HeartbeatTimeout: time.Second}), cfg: settings{
 					Config: Config{Size: tc.size, LeaseTimeout: own.LeaseTimeout}, timings: own,
 				}}
 			began, c := time.Now(), store.Content{

@@ -86,16 +86,41 @@ func (ts *terms) closeTerms(cause error) {
 	}
 }
 
-// endOwnTerm begins a hand-over: it ends the node's own term and waits, at most for the guard time,
-// until the functions under it return. The caller must call done after the hand-over.
-func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
+// waitOwnTerm waits until no function runs under the node's own term, which has ended. If ctx is
+// done first, it returns the cause of ctx.
+func (ts *terms) waitOwnTerm(ctx context.Context) error {
 	ts.mu.Lock()
-	ts.handOvers++
 	cur := ts.current
 	ts.mu.Unlock()
-	if cur != nil && cur.own {
-		ts.endAndWait(ctx, cur)
+	if cur == nil || !cur.own {
+		return nil
 	}
+	return cur.Wait(ctx)
+}
+
+// waitGuard is waitOwnTerm for the guard time at most: a cluster needs a leader, so a function must
+// stop when its context ends.
+func (ts *terms) waitGuard(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, ts.guard)
+	defer cancel()
+	_ = ts.waitOwnTerm(ctx)
+}
+
+// beginHandOver ends the node's own term. Until endHandOver, no term of this node begins.
+func (ts *terms) beginHandOver() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.handOvers++
+	if cur := ts.current; cur != nil && cur.own {
+		cur.End(leader.ErrResigned)
+	}
+}
+
+// endOwnTerm begins a hand-over and waits, at most for the guard time, until the functions under
+// the node's own term return. The caller must call done after the hand-over.
+func (ts *terms) endOwnTerm(ctx context.Context) (done func()) {
+	ts.beginHandOver()
+	ts.waitGuard(ctx)
 	return ts.endHandOver
 }
 
@@ -108,16 +133,10 @@ func (ts *terms) resignTerm(ctx context.Context, t leader.Term) (done func(), ok
 		return nil, false
 	}
 	ts.handOvers++
+	cur.End(leader.ErrResigned)
 	ts.mu.Unlock()
-	ts.endAndWait(ctx, cur)
+	ts.waitGuard(ctx)
 	return ts.endHandOver, true
-}
-
-func (ts *terms) endAndWait(ctx context.Context, own *clusterTerm) {
-	own.End(leader.ErrResigned)
-	ctx, cancel := context.WithTimeout(ctx, ts.guard)
-	defer cancel()
-	_ = own.Wait(ctx) // a function that takes longer must stop when its context ends
 }
 
 func (ts *terms) endHandOver() {

@@ -83,7 +83,7 @@ func TestLapsedTermNeverComesBack(t *testing.T) {
 				looked, first.Valid(), first.Err(), context.Cause(ctx), ended)
 		}
 		if !second.Valid() || second.Token().Version != 3 {
-			t.Errorf("looked %v: the second term: got valid %v, token %v; want true, 3.0",
+			t.Errorf("looked %v: the second term: got valid %v, token %v; want true, 3000000000000",
 				looked, second.Valid(), second.Token())
 		}
 		returned()
@@ -160,8 +160,8 @@ func TestFollowersTermIsNeverValid(t *testing.T) {
 	term := cur.Term()
 	if term.Valid() || !term.Deadline().IsZero() || term.Token() != (member.Token{Version: 5}) ||
 		term.Leader() != at(1, 0).Address.String() {
-		t.Errorf("got valid %v, deadline %v, token %v, leader %q; want false, zero, 5.0, that of port 1",
-			term.Valid(), term.Deadline(), term.Token(), term.Leader())
+		t.Errorf("got valid %v, deadline %v, token %v, leader %q; want false, zero, 5000000000000, "+
+			"that of port 1", term.Valid(), term.Deadline(), term.Token(), term.Leader())
 	}
 }
 

@@ -40,7 +40,7 @@ func loopbackConfigs(t *testing.T) []cluster.Config {
 	configs := make([]cluster.Config, 3)
 	var seeds []string
 	for i := range configs {
-		configs[i] = cluster.LocalConfig()
+		configs[i] = cluster.WANConfig() // its timeouts suit a busy machine
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -80,10 +80,11 @@ func (j *jobSource) afterTerm(
 	}
 }
 
-// gaveUp reports whether the lease ended because this member gave it up.
+// gaveUp reports whether the lease ended because this member gave it up or its node leaves.
 func gaveUp(l *leader.Lease) bool {
 	err := l.Term().Err()
-	return errors.Is(err, leader.ErrResigned) || errors.Is(err, leader.ErrDisabled)
+	return errors.Is(err, leader.ErrResigned) || errors.Is(err, leader.ErrDisabled) ||
+		errors.Is(err, leader.ErrClosed)
 }
 
 // jobQueue determines when a member tries to lead.

@@ -4,6 +4,7 @@ package election
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/athena-go/athena/internal/jobrecord"
@@ -23,10 +24,13 @@ type JobInfo struct {
 	Locks    []HeldLock    // held locks of the job, by name
 }
 
-// HeldLock is a held lock of a job (package lock).
+// HeldLock is a held lock (package lock) or a shard of a job.
 type HeldLock struct {
 	Name   string
 	Holder leader.Holder
+	// Stuck is set if the lock is a shard whose term ended at least 5 s ago, but whose work has not
+	// returned. No other worker can take the shard until then.
+	Stuck bool
 }
 
 // Jobs returns the jobs that have records, sorted by name. records must contain the records of a
@@ -60,7 +64,12 @@ func (i *JobInfo) addRecord(key string, r member.Record) {
 	case key == "leader":
 		i.Leader = holder
 	case kind == "latch":
-		i.Locks = append(i.Locks, HeldLock{name, holder})
+		i.Locks = append(i.Locks, HeldLock{Name: name, Holder: holder})
+	case kind == "worker": // sorted after the locks
+		_, _, stuck := parseWorker(r.Value)
+		for n, l := range i.Locks {
+			i.Locks[n].Stuck = l.Stuck || l.Holder.ID == name && slices.Contains(stuck, l.Name)
+		}
 	}
 }
 

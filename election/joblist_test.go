@@ -39,7 +39,7 @@ func TestJobs(t *testing.T) {
 			Name: "a", Leader: leader.Holder{ID: "n1", Token: member.Token{Version: 1}},
 			Disabled: []string{"10.0.0.1:1", "n2"}, Hosts: []string{"10.0.0.1"},
 			Locks: []HeldLock{
-				{"x/y", leader.Holder{ID: "n3", Token: member.Token{Version: 1, Revision: 3}}},
+				{Name: "x/y", Holder: leader.Holder{ID: "n3", Token: member.Token{Version: 1, Revision: 3}}},
 			},
 		},
 		{Name: "b"},

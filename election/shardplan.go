@@ -17,13 +17,17 @@ import (
 // from the same records. A worker acts only on its own part, and only if the records still allow
 // it. So if workers see different records, the worst result is additional moves.
 //
-// The load of a worker is the number of its shards, including the shards that it has given up after
-// failed work. If failed shards did not count, the worker would get healthy shards in their place.
-// The loads of two workers may differ by 1.
+// A free shard is allotted by the loads of the workers. The load of a worker is the number of its
+// shards, including the shards that it cannot take now, because their work has failed or is stuck.
+// If these did not count, the worker would get healthy shards in their place.
+//
+// A worker gives up shards by the numbers of healthy shards, which may differ by 1. A shard whose
+// work fails passes from worker to worker. If it counted, healthy shards would move because of it.
 type shardPlan struct {
 	workers []shardWorker // in an order that depends on the set
 	owners  []int         // for each shard, the index of its worker, or noWorker or unknownWorker
 	free    int           // shards without an owner
+	suspect []bool        // for each shard, whether it does not count as healthy
 }
 
 const (
@@ -35,23 +39,28 @@ const (
 type shardWorker struct {
 	id      string
 	session uint64
-	failing map[int]bool // shards that the worker does not take now
+	failing map[int]bool // shards that the worker cannot take now
 	load    int
+	healthy int // its shards that are not suspect
 }
 
-// readPlan returns the plan for the records of a set, which are sorted by key.
+// readPlan returns the plan for the records of a set, which are sorted by key. A shard is suspect
+// if a worker cannot take it now.
 func (s *Shards) readPlan(records []member.Record) *shardPlan {
-	p := &shardPlan{owners: make([]int, len(s.keys))}
+	p := &shardPlan{owners: make([]int, len(s.keys)), suspect: make([]bool, len(s.keys))}
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, s.prefix+"worker/")
 		if !ok || r.Revoked {
 			continue
 		}
 		disabled := jobrecord.IsDisabled(records, s.prefix, id)
-		if count, failing := parseWorker(r.Value); !disabled && count == len(s.keys) {
+		if count, failing, _ := parseWorker(r.Value); !disabled && count == len(s.keys) {
 			p.workers = append(p.workers, shardWorker{
 				id: id, session: r.Session, failing: failing, load: len(failing),
 			})
+			for shard := range failing {
+				p.suspect[shard] = true
+			}
 		}
 	}
 	slices.SortFunc(p.workers, func(a, b shardWorker) int {
@@ -76,6 +85,17 @@ func (p *shardPlan) setOwner(shard int, id string, session uint64) {
 	if w >= 0 && !p.workers[w].failing[shard] {
 		p.workers[w].load++
 	}
+	if w >= 0 && !p.suspect[shard] {
+		p.workers[w].healthy++
+	}
+}
+
+// suspectShard makes a shard count as not healthy.
+func (p *shardPlan) suspectShard(shard int) {
+	if w := p.owners[shard]; w >= 0 && !p.suspect[shard] {
+		p.workers[w].healthy--
+	}
+	p.suspect[shard] = true
 }
 
 // indexOf returns the index of a worker, or unknownWorker.
@@ -95,8 +115,8 @@ func compareHashes(prefix, a, b string) int {
 	return bytes.Compare(x[:], y[:])
 }
 
-// allotFree allots each free shard to the worker with the smallest load, and adds the shard to that
-// load. It returns the worker of each allotted shard.
+// allotFree allots each free shard to the worker with the smallest load, and counts the shard for
+// that worker. It returns the worker of each allotted shard.
 func (p *shardPlan) allotFree() map[int]int {
 	to := map[int]int{}
 	for shard, owner := range p.owners {
@@ -110,73 +130,85 @@ func (p *shardPlan) allotFree() map[int]int {
 			}
 		}
 		if least >= 0 {
-			p.workers[least].load++
 			to[shard] = least
+			p.workers[least].load++
+			if !p.suspect[shard] {
+				p.workers[least].healthy++
+			}
 		}
 	}
 	return to
 }
 
-// surplus returns how many shards a worker must give up. With k shards for n workers, k mod n
-// workers may keep k / n + 1 shards. Only workers with more than k / n shards are chosen, the last
-// workers first.
+// surplus returns how many healthy shards a worker must give up. With k healthy shards for n
+// workers, k mod n workers may keep k / n + 1 of them. Only workers with more than k / n are
+// chosen, the last workers first.
 func (p *shardPlan) surplus(worker int) int {
-	total := p.free
-	for _, w := range p.workers {
-		total += w.load
+	total := 0
+	for shard, owner := range p.owners {
+		if owner != unknownWorker && !p.suspect[shard] {
+			total++
+		}
 	}
 	share, rest := total/len(p.workers), total%len(p.workers)
 	more := 0 // workers after this one with more than the share
 	for _, w := range p.workers[worker+1:] {
-		if w.load > share {
+		if w.healthy > share {
 			more++
 		}
 	}
 	if more < rest {
 		share++
 	}
-	return max(0, p.workers[worker].load-share)
+	return max(0, p.workers[worker].healthy-share)
 }
 
 // hasTaker reports whether another worker could take the shard, and would still have a smaller load
-// than the given worker has now.
+// than the given worker has healthy shards now.
 func (p *shardPlan) hasTaker(shard, worker int) bool {
 	return slices.ContainsFunc(p.workers, func(w shardWorker) bool {
-		return !w.failing[shard] && w.load+1 < p.workers[worker].load
+		return !w.failing[shard] && w.load+1 < p.workers[worker].healthy
 	})
 }
 
-// isFailing reports whether the work of a shard has just failed on any worker.
-func (p *shardPlan) isFailing(shard int) bool {
-	return slices.ContainsFunc(p.workers, func(w shardWorker) bool { return w.failing[shard] })
-}
+// stuckMark precedes the number of a stuck shard in the value of a worker's record. Releases that
+// do not know the mark ignore the number.
+const stuckMark = "!"
 
 // formatWorker returns the value of a worker's record: the number of shards, then the shards that
-// the worker does not take now. If the value would be too long, it omits the last shards. They stay
-// free until this worker takes them again.
-func formatWorker(count int, failing []int) []byte {
+// the worker cannot take now, and those of them that are stuck a second time with stuckMark. If
+// the value would be too long, it omits the last shards. They stay free until this worker takes
+// them again.
+func formatWorker(count int, failing []int, stuck map[int]bool) []byte {
 	value := strconv.AppendInt(nil, int64(count), 10)
 	for _, shard := range failing {
-		if len(value) > member.MaxValueBytes-8 {
+		if len(value) > member.MaxValueBytes-16 {
 			break
 		}
 		value = strconv.AppendInt(append(value, ' '), int64(shard), 10)
+		if stuck[shard] {
+			value = strconv.AppendInt(append(value, " "+stuckMark...), int64(shard), 10)
+		}
 	}
 	return value
 }
 
-// parseWorker parses the value of a worker's record.
-func parseWorker(value []byte) (count int, failing map[int]bool) {
+// parseWorker parses the value of a worker's record. It returns the names of the stuck shards as
+// locks.
+func parseWorker(value []byte) (count int, failing map[int]bool, stuck []string) {
 	failing = map[int]bool{}
 	for i, field := range strings.Fields(string(value)) {
-		n, err := strconv.Atoi(field)
+		name, isStuck := strings.CutPrefix(field, stuckMark)
+		n, err := strconv.Atoi(name)
 		switch {
 		case err != nil: // another version of Athena wrote the value
 		case i == 0:
 			count = n
-		case n < count:
+		case isStuck:
+			stuck = append(stuck, name)
+		case 0 <= n && n < count:
 			failing[n] = true
 		}
 	}
-	return count, failing
+	return count, failing, stuck
 }

@@ -11,12 +11,13 @@ import (
 
 // drawPlan returns a plan with random owners and, if fails is set, random failures.
 func drawPlan(r *rand.Rand, fails bool) *shardPlan {
-	p := &shardPlan{owners: make([]int, 1+r.IntN(40))}
+	count := 1 + r.IntN(40)
+	p := &shardPlan{owners: make([]int, count), suspect: make([]bool, count)}
 	for i := range 1 + r.IntN(6) {
 		w := shardWorker{id: fmt.Sprint(i), failing: map[int]bool{}}
 		for shard := range p.owners {
 			if fails && r.IntN(4) == 0 {
-				w.failing[shard] = true
+				w.failing[shard], p.suspect[shard] = true, true
 			}
 		}
 		w.load = len(w.failing)
@@ -44,10 +45,11 @@ func (p *shardPlan) giveUp() (moves int) {
 		surplus[w] = p.surplus(w)
 	}
 	for shard, w := range p.owners {
-		if w >= 0 && surplus[w] > 0 && p.hasTaker(shard, w) {
+		if w >= 0 && surplus[w] > 0 && !p.suspect[shard] && p.hasTaker(shard, w) {
 			surplus[w]--
 			p.owners[shard] = noWorker
 			p.workers[w].load--
+			p.workers[w].healthy--
 			p.free++
 			moves++
 		}
@@ -57,7 +59,7 @@ func (p *shardPlan) giveUp() (moves int) {
 
 // take lets each worker take the shards that are allotted to it.
 func (p *shardPlan) take() {
-	for shard, w := range p.allotFree() { // also adds to the loads
+	for shard, w := range p.allotFree() { // also counts them
 		p.owners[shard] = w
 		p.free--
 	}

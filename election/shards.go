@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/jobrecord"
@@ -32,6 +33,7 @@ type Shards struct {
 	name   string
 	prefix string // of the keys of all records of the set
 	keys   []string
+	terms  []atomic.Pointer[leader.Term] // the last term of each shard in this member
 }
 
 // NewShards returns a set of count shards with the numbers 0 to count-1. The maximum count is
@@ -47,7 +49,9 @@ func NewShards(s record.Store, name string, count int) (*Shards, error) {
 		return nil, fmt.Errorf("election: shards %q: the count is %d, want 1 to %d", name, count,
 			maxShards)
 	}
-	set := &Shards{store: s, name: name, prefix: prefix}
+	set := &Shards{
+		store: s, name: name, prefix: prefix, terms: make([]atomic.Pointer[leader.Term], count),
+	}
 	for i := range count {
 		key, err := jobrecord.LockKey(name, fmt.Sprint(i))
 		if err != nil {
@@ -65,13 +69,25 @@ func NewShards(s record.Store, name string, count int) (*Shards, error) {
 // The shard is the first 8 bytes of the SHA-256 of the key, as a big-endian number, modulo the
 // number of shards. It never changes.
 func (s *Shards) Owner(key string) (shard int, owner leader.Holder, ok bool) {
-	sum := sha256.Sum256([]byte(key))
-	shard = int(binary.BigEndian.Uint64(sum[:8]) % uint64(len(s.keys)))
+	shard = s.shardOf(key)
 	r, err := record.Get(context.Background(), s.store, s.keys[shard])
 	if err != nil || r.Revoked {
 		return shard, leader.Holder{}, false
 	}
 	return shard, leader.Holder{ID: string(r.Value), Token: r.Token}, true
+}
+
+func (s *Shards) shardOf(key string) int {
+	sum := sha256.Sum256([]byte(key))
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(len(s.keys)))
+}
+
+// ownTerm returns the last term in which this member ran the shard of a key, or the zero Term.
+func (s *Shards) ownTerm(key string) leader.Term {
+	if term := s.terms[s.shardOf(key)].Load(); term != nil {
+		return *term
+	}
+	return leader.Term{}
 }
 
 // Run makes this member a worker, and calls work for each shard that it owns, in a goroutine of its
@@ -83,13 +99,18 @@ func (s *Shards) Owner(key string) (shard int, owner leader.Holder, ok bool) {
 // owners. Tokens of different shards cannot be compared.
 //
 // If workers come or go, each worker computes the same shares from the records. Free shards are
-// taken immediately. A worker with more than its share gives up a few shards at a time, beginning
-// with the shards that it took last. It ends the context, waits until work has returned, and only
-// then lets another worker take the shard. Other shards do not move. After a cold start, a worker
-// waits for a second before it takes shards, so that the first worker does not take all of them.
+// taken immediately. A worker with more than its share gives up shards, beginning with those that
+// it took last. All workers together give up at most 1 in 32 shards at a time, but at least one.
+// The worker ends the context, waits until work has returned, and only then lets another worker
+// take the shard. If work does not return within 5 s, the shard is stuck: it stays with the worker
+// until work returns, the others no longer wait for it, and Jobs lists it as Stuck. After a cold
+// start, a worker waits for a second before it takes shards, so that the first worker does not take
+// all of them.
 //
 // If work returns an error, the worker gives up the shard. It takes the shard again after a pause,
-// unless another worker has taken it. A worker that is disabled in the job gives up all shards.
+// unless another worker has taken it. No other shard moves because of it: until a term has lasted
+// 30 s, the shard does not count. A worker that is disabled in the job gives up all shards
+// immediately.
 //
 // When ctx is done, Run waits until work has returned, drops the records, and returns. If it cannot
 // drop them within 5 s because there is no majority, it returns an error and continues in the
@@ -107,6 +128,7 @@ func (s *Shards) Run(
 	for i, one := range r.shards {
 		working.Go(func() {
 			_ = one.candidate.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
+				s.terms[i].Store(&term)
 				return work(ctx, i, term)
 			})
 		})
@@ -117,7 +139,8 @@ func (s *Shards) Run(
 
 // close waits until the work has returned, and drops the records of this worker.
 func (r *shardRun) close(ctx context.Context, working *sync.WaitGroup) error {
-	closers := []func(context.Context) error{r.slot.Close} // first, so that Run takes no shards
+	// The record of the worker first, so that Run takes no shards.
+	closers := []func(context.Context) error{r.slot.Close, r.turn.Close}
 	for _, one := range r.shards {
 		closers = append(closers, one.candidate.Close)
 	}

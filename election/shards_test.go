@@ -194,17 +194,19 @@ func TestShardsColdStart(t *testing.T) {
 	})
 }
 
-// TestShardThatFails checks that a shard moves to another worker if its work fails on some workers.
-// No other shard moves. If the work fails on all workers, it is retried after pauses. Then another
-// shard may move, but only to keep the numbers of shards equal: the failing shard counts for its
-// owner, and the pause of a worker with fewer shards may end while another has it.
+// TestShardThatFails checks that a shard moves to another worker if its work fails on some workers
+// immediately. If the work fails on all workers, it is retried after pauses. No other shard moves
+// because of it, also if the work fails after some time.
 func TestShardThatFails(t *testing.T) {
 	for failing := 1; failing <= 3; failing++ {
-		synctest.Test(t, func(t *testing.T) { failShard(t, failing) })
+		for _, after := range []time.Duration{0, 3 * time.Second, 20 * time.Second} {
+			synctest.Test(t, func(t *testing.T) { failShard(t, failing, after) })
+		}
 	}
 }
 
-func failShard(t *testing.T, failing int) {
+// failShard makes the work of a shard fail on a number of workers after the given time.
+func failShard(t *testing.T, failing int, after time.Duration) {
 	const count, bad = 9, 4
 	table, tape := record.NewMemory(), newTape(t, count)
 	ids := []string{"a", "b", "c"}
@@ -218,6 +220,7 @@ func failShard(t *testing.T, failing int) {
 			}
 			tape.mu.Unlock()
 			if fail {
+				_ = jobrecord.Pause(ctx, nil, after)
 				return errors.New("it fails")
 			}
 			return tape.workOn(id)(ctx, shard, term)
@@ -246,7 +249,7 @@ func failShard(t *testing.T, failing int) {
 		if shard == bad {
 			continue
 		}
-		if healthy[owner]++; failing < 3 && owner != owners[shard] {
+		if healthy[owner]++; owner != owners[shard] {
 			t.Errorf("%d workers fail: shard %d moved from %s to %s", failing, shard, owners[shard], owner)
 		}
 	}
@@ -256,9 +259,11 @@ func failShard(t *testing.T, failing int) {
 		}
 	}
 	again, runsBad := runs-since, tape.contexts[bad].Err() == nil
-	if failing < 3 && (!runsBad || again > 0) || failing == 3 && (again < 12 || again > 36) {
-		t.Errorf("%d workers fail: %d runs in a minute, and shard %d has a worker: %v", failing, again,
-			bad, runsBad)
+	least := int(time.Minute / (after + 5*time.Second))
+	settled := failing < 3 && after == 0
+	if settled && (!runsBad || again > 0) || failing == 3 && (again < least || again > 36) {
+		t.Errorf("%d workers fail after %v: %d runs in a minute, and shard %d has a worker: %v", failing,
+			after, again, bad, runsBad)
 	}
 	t.Logf("%d workers fail: %d runs in a minute", failing, again)
 }

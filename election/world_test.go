@@ -28,6 +28,7 @@ type world struct {
 	net    *memnet.Network
 	nodes  []*cluster.Node
 	groups []*Groups
+	muxes  []*receiver.Mux
 	stores []*store.Memory
 }
 
@@ -41,7 +42,7 @@ func inWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 func newWorld(t *testing.T, size int) *world {
 	t.Helper()
 	w := &world{t: t, net: memnet.New(), nodes: make([]*cluster.Node, size)}
-	w.groups = make([]*Groups, size)
+	w.groups, w.muxes = make([]*Groups, size), make([]*receiver.Mux, size)
 	for range size {
 		w.stores = append(w.stores, &store.Memory{})
 	}
@@ -70,7 +71,7 @@ func address(i int) member.Address {
 // start starts node i with the store of its last run.
 func (w *world) start(i int) {
 	mux := receiver.NewMux()
-	w.groups[i] = NewGroups(mux)
+	w.groups[i], w.muxes[i] = NewGroups(mux), mux
 	cfg := cluster.Config{
 		Addr: address(i).String(), Name: fmt.Sprint("n", i), Size: len(w.nodes), Receiver: mux,
 	}

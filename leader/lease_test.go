@@ -34,7 +34,7 @@ func TestTermEndsBeforeItsLease(t *testing.T) {
 		ctx, returned := l.beginUse(t.Context())
 		defer returned()
 		if !term.Valid() || term.Token().Version != 3 || term.Leader() != "n1" || term.Err() != nil {
-			t.Errorf("at first: got valid %v, %+v, %v; want true, n1 with 3.0, nil",
+			t.Errorf("at first: got valid %v, %+v, %v; want true, n1 with 3000000000000, nil",
 				term.Valid(), term.Holder(), term.Err())
 		}
 		if left := time.Until(term.Deadline()); left != time.Second {

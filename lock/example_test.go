@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/athena-go/athena/leader"
@@ -51,4 +52,56 @@ func ExampleSemaphore() {
 	// Output:
 	// has a permit: true
 	// <nil>
+}
+
+// The members read a configuration together, and one that changes it is alone.
+func ExampleRWLock() {
+	l, err := lock.NewRWLock(record.NewMemory().Store("host-1"), "billing/rates")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	err = l.DoWrite(ctx, func(ctx context.Context, term leader.Term) error {
+		fmt.Println("changes the rates")
+		return ctx.Err()
+	})
+	fmt.Println(err)
+	err = l.DoRead(ctx, func(ctx context.Context, term leader.Term) error {
+		fmt.Println("reads the rates")
+		return ctx.Err()
+	})
+	fmt.Println(err, l.Close(ctx))
+	// Output:
+	// changes the rates
+	// <nil>
+	// reads the rates
+	// <nil> <nil>
+}
+
+// Two callers, usually on two members, begin a phase together and end it together.
+func ExampleBarrier() {
+	s := record.NewMemory().Store("host-1")
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			b, err := lock.NewBarrier(s, "billing/close-of-month", 2)
+			if err != nil {
+				fmt.Println(err)
+				return
+			}
+			ctx := context.Background()
+			err = b.Do(ctx, func(ctx context.Context) error {
+				fmt.Println("both have come")
+				return ctx.Err()
+			})
+			fmt.Println(err, b.Close(ctx))
+		})
+	}
+	all.Wait()
+	// Output:
+	// both have come
+	// both have come
+	// <nil> <nil>
+	// <nil> <nil>
 }

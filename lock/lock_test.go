@@ -4,67 +4,71 @@ package lock
 
 import (
 	"context"
-	"slices"
+	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
 
-// slowStore is a store that drops records after a delay.
-type slowStore struct {
+// distantStore is the store of a member whose commits take some time.
+type distantStore struct {
 	record.Store
 	delay time.Duration
 }
 
-type slowSession struct {
+type distantSession struct {
 	record.Session
 	delay time.Duration
 }
 
-func (s slowStore) Session(lost record.LostFunc) record.Session {
-	return slowSession{s.Store.Session(lost), s.delay}
+func (s distantStore) Session(lost record.LostFunc) record.Session {
+	return distantSession{s.Store.Session(lost), s.delay}
 }
 
-func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
-	if slices.ContainsFunc(ops, func(o record.Op) bool { return o.Kind == record.Drop }) {
-		time.Sleep(s.delay)
-	}
-	return s.Session.Commit(ctx, ops...)
+func (s distantSession) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
+	time.Sleep(s.delay)
+	token, err := s.Session.Commit(ctx, ops...)
+	time.Sleep(s.delay)
+	return token, err
 }
 
-// TestPauseAfterRelease checks how long the next call of Do waits after a release, which gives the
-// lock to others: twice as long as the release took, and at most LookInterval.
-func TestPauseAfterRelease(t *testing.T) {
-	for took, want := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: 200 * time.Millisecond,
-		900 * time.Millisecond: jobrecord.LookInterval,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			l, err := New(slowStore{record.NewMemory().Store("a"), took}, "a")
+// TestLockIsFair checks that a distant member gets a lock as often as without the others, which
+// want it all the time.
+func TestLockIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		table, all := record.NewMemory(), sync.WaitGroup{}
+		var held [3]int
+		for i := range held {
+			delay := time.Millisecond
+			if i == 2 {
+				delay = 20 * time.Millisecond
+			}
+			l, err := New(distantStore{table.Store(fmt.Sprint(i)), delay}, "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			var calls []time.Time
-			for range 2 {
-				err := l.Do(t.Context(), func(context.Context, leader.Term) error {
-					calls = append(calls, time.Now())
-					return nil
-				})
-				if err != nil {
-					t.Fatal(err)
+			all.Go(func() {
+				for ctx.Err() == nil {
+					_ = l.Do(ctx, func(context.Context, leader.Term) error {
+						held[i]++
+						time.Sleep(5 * time.Millisecond)
+						return nil
+					})
 				}
-			}
-			if got := calls[1].Sub(calls[0]) - took; got != want {
-				t.Errorf("a release took %v: the next call paused for %v, want %v", took, got, want)
-			}
-			if err := l.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+			})
+		}
+		all.Wait()
+		// Its three commits take 40 ms each.
+		if most := int(time.Minute / (125 * time.Millisecond)); held[2] < most*9/10 {
+			t.Errorf("the members got the lock %v times, the distant one could %d times", held, most)
+		}
+		time.Sleep(time.Minute) // the records are dropped in the background
+	})
 }

@@ -39,14 +39,14 @@ func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 // IsZero reports whether t is the zero Token.
 func (t Token) IsZero() bool { return t == Token{} }
 
-// Int64 returns the token as VERSION x 10^12 + REVISION, which fits a BIGINT column and
-// keeps the order: 4.17 is 4000000000017. Commands run by athena lock and athena elect get
-// this number in ATHENA_TOKEN. Int64 returns an error if the revision is 10^12 or more, or
-// if the version exceeds MaxVersion, which no cluster does.
+// Int64 returns the token as VERSION x 10^12 + REVISION, which fits a BIGINT column and keeps the
+// order: revision 17 of version 4 is 4000000000017. This is also the text of the token, and
+// ATHENA_TOKEN of commands run by athena lock and athena elect. Int64 returns an error if the
+// revision is 10^12 or more, or if the version exceeds MaxVersion, which no cluster does.
 func (t Token) Int64() (int64, error) {
 	if t.Revision >= revisionsOfVersion || t.Version > MaxVersion {
-		return 0, fmt.Errorf("member: token %v does not fit into one integer: "+
-			"store its version and its revision", t)
+		return 0, fmt.Errorf("member: token %s does not fit into one integer: "+
+			"store its version and its revision", t.parts())
 	}
 	return int64(t.Version)*revisionsOfVersion + int64(t.Revision), nil
 }
@@ -59,20 +59,37 @@ func TokenOf(n int64) Token {
 	return Token{Version: uint64(n) / revisionsOfVersion, Revision: uint64(n) % revisionsOfVersion}
 }
 
-// String returns "VERSION.REVISION".
-func (t Token) String() string { return fmt.Sprintf("%d.%d", t.Version, t.Revision) }
+// parts returns "VERSION.REVISION".
+func (t Token) parts() string { return fmt.Sprintf("%d.%d", t.Version, t.Revision) }
+
+// String returns the number of Int64 in decimal digits. If there is none, it returns
+// "VERSION.REVISION".
+func (t Token) String() string {
+	n, err := t.Int64()
+	if err != nil {
+		return t.parts()
+	}
+	return strconv.FormatInt(n, 10)
+}
 
 // MarshalText returns the text of String.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// UnmarshalText parses the text of String. Leading zeros and signs are errors.
+// UnmarshalText parses the text of String, or "VERSION.REVISION". Leading zeros and signs are
+// errors.
 func (t *Token) UnmarshalText(b []byte) error {
-	version, revision, _ := strings.Cut(string(b), ".")
+	text := string(b)
+	version, revision, _ := strings.Cut(text, ".")
 	v, verr := strconv.ParseUint(version, 10, 64)
 	r, rerr := strconv.ParseUint(revision, 10, 64)
-	if read := (Token{v, r}); verr == nil && rerr == nil && read.String() == string(b) {
+	if read := (Token{v, r}); verr == nil && rerr == nil && read.parts() == text {
 		*t = read
 		return nil
 	}
-	return fmt.Errorf("member: invalid token %.80q: want VERSION.REVISION", b)
+	n, err := strconv.ParseInt(text, 10, 64)
+	if read := TokenOf(n); err == nil && read.String() == text {
+		*t = read
+		return nil
+	}
+	return fmt.Errorf("member: invalid token %.80q: want VERSION x 10^12 + REVISION", b)
 }

@@ -31,12 +31,23 @@ func TestTokenOrder(t *testing.T) {
 	}
 }
 
-// TestTokenText checks that a token can be formatted and parsed, also in JSON, and that
-// other texts are rejected.
+// TestTokenText checks that the text of a token is its number and can be parsed, also in JSON, that
+// its version and revision are parsed too, and that other texts are rejected.
 func TestTokenText(t *testing.T) {
-	b, err := json.Marshal(map[string]member.Token{"token": {Version: 4, Revision: 17}})
-	if got, want := string(b), `{"token":"4.17"}`; err != nil || got != want {
+	token := member.Token{Version: 4, Revision: 17}
+	b, err := json.Marshal(map[string]member.Token{"token": token})
+	if got, want := string(b), `{"token":"4000000000017"}`; err != nil || got != want {
 		t.Errorf("JSON: got %s, %v, want %s", got, err, want)
+	}
+	for text, want := range map[string]member.Token{
+		"4000000000017": token, "4.17": token, "0": {}, "0.0": {}, "33": {Revision: 33},
+		"0.33": {Revision: 33}, "0.1000000000000": {Revision: 1_000_000_000_000},
+		"9223372.0": {Version: member.MaxVersion + 1},
+	} {
+		var got member.Token
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		want := member.Token{
@@ -47,10 +58,14 @@ func TestTokenText(t *testing.T) {
 		if err := got.UnmarshalText(text); err != nil || got != want {
 			t.Errorf("%s: got %v, %v", text, got, err)
 		}
+		old := member.Number(want).String() // VERSION.REVISION
+		if err := got.UnmarshalText([]byte(old)); err != nil || got != want {
+			t.Errorf("%s: got %v, %v", old, got, err)
+		}
 	})
 	for _, text := range []string{
-		"", ".", "4", "4.", ".17", "4.17.1", "04.17", "+4.17", "-4.17", "4.17 ",
-		"18446744073709551616.0", "x.y",
+		"", ".", "4.", ".17", "4.17.1", "04.17", "+4.17", "-4.17", "4.17 ", "18446744073709551616.0",
+		"x.y", "04", "+4", "-4", "-0", "4 ", "x", "9223372036854775807", "9223372036854775808",
 	} {
 		got := member.Token{Version: 1}
 		if err := got.UnmarshalText([]byte(text)); err == nil || got != (member.Token{Version: 1}) {
@@ -87,7 +102,7 @@ func TestTokenInt64(t *testing.T) {
 		}
 	}
 	if got, err := (member.Token{Version: 4, Revision: 17}).Int64(); got != 4000000000017 {
-		t.Errorf("4.17: %d, %v", got, err)
+		t.Errorf("version 4, revision 17: %d, %v", got, err)
 	}
 	for _, n := range []member.Token{
 		{Revision: 1_000_000_000_000}, {Version: most + 1}, {Version: math.MaxUint64},

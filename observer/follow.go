@@ -60,19 +60,25 @@ func (o *Observer) followCluster() {
 // arrived.
 func (o *Observer) followMember(home member.Address, limit time.Duration) (followed bool) {
 	var seen []byte // nil, so that the member answers immediately
-	authority, led := false, time.Now()
+	current, authority, led := false, false, time.Now()
 	for {
 		ctx, cancel := context.WithTimeout(o.life, limit)
 		report, payload, err := o.messages.Watch(ctx, home, seen)
 		cancel()
 		if err != nil {
 			o.setFailure(err)
+			o.doubtView()
 			return followed
 		}
 		if len(payload) > 0 {
 			seen = payload
 			authority = report.Authority
-			o.setView(home, View(report))
+			current = o.setView(home, View(report))
+		}
+		if current {
+			o.confirmView()
+		} else {
+			o.doubtView()
 		}
 		followed, limit = true, messaging.WatchTimeout+watchGrace
 		switch now := time.Now(); {
@@ -114,20 +120,54 @@ func (o *Observer) currentHome() member.Address {
 	return o.home
 }
 
-// setView publishes a report of home. Calls to members that are gone then fail.
-func (o *Observer) setView(home member.Address, v View) {
-	for _, gone := range o.replaceView(home, v) {
-		o.messages.Inactive(gone)
+// doubtView ends the authority in the view after leaderlessTime unless a member confirms the view.
+func (o *Observer) doubtView() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.doubt == nil {
+		o.doubt = time.AfterFunc(leaderlessTime, o.endAuthority)
 	}
 }
 
-func (o *Observer) replaceView(home member.Address, v View) (gone []member.Member) {
+func (o *Observer) confirmView() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.doubt != nil {
+		o.doubt.Stop()
+		o.doubt = nil
+	}
+}
+
+func (o *Observer) endAuthority() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.doubt == nil || !o.view.Authority {
+		return // confirmed meanwhile, or no longer believed
+	}
+	o.view.Authority = false
+	o.noteChange(true)
+}
+
+// setView publishes a report of home. Calls to members that are gone then fail. It returns false if
+// the report is older than the view.
+func (o *Observer) setView(home member.Address, v View) (current bool) {
+	gone, current := o.replaceView(home, v)
+	for _, m := range gone {
+		o.messages.Inactive(m)
+	}
+	return current
+}
+
+func (o *Observer) replaceView(
+	home member.Address, v View,
+) (gone []member.Member, current bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.home = home
 	same := v.ClusterID == o.view.ClusterID
-	if o.known && (same && v.Version < o.view.Version || !same && !v.Authority) {
-		return nil // of a member that lags behind, or of a former cluster
+	lags := same && v.Version < o.view.Version && (o.view.Authority || !v.Authority)
+	if o.known && (lags || !same && !v.Authority) {
+		return nil, false // of a member that lags behind, or of a former cluster
 	}
 	for _, m := range o.view.Members {
 		if now, ok := v.Members.Find(m.Address); !ok || now.Incarnation != m.Incarnation ||
@@ -135,12 +175,19 @@ func (o *Observer) replaceView(home member.Address, v View) (gone []member.Membe
 			gone = append(gone, m)
 		}
 	}
-	if v.Leader != o.view.Leader || v.Version != o.view.Version || !v.Authority {
+	ended := v.Leader != o.view.Leader || v.Version != o.view.Version || !v.Authority
+	o.view, o.known = v, true
+	o.noteChange(ended)
+	return gone, true
+}
+
+// noteChange wakes those that wait for a change of the view, or for the end of its leader. o.mu
+// must be held.
+func (o *Observer) noteChange(ended bool) {
+	if ended {
 		close(o.led)
 		o.led = make(chan struct{})
 	}
-	o.view, o.known = v, true
 	close(o.changed)
 	o.changed = make(chan struct{})
-	return gone
 }

@@ -46,7 +46,9 @@ type Config struct {
 type View struct {
 	ClusterID member.ClusterID
 	Leader    member.Address // zero if no leader is known
-	Authority bool           // the followed member knows that the leader has authority
+	// Authority reports whether the followed member knows that the leader has authority. It ends at
+	// most 10 s after the last member answered.
+	Authority bool
 	Version   uint64
 	Members   member.Roster
 }
@@ -73,6 +75,7 @@ type Observer struct {
 	view    View
 	known   bool
 	failed  error         // the last reason why a member was not followed
+	doubt   *time.Timer   // ends the authority of view; nil while a member confirms the view
 	led     chan struct{} // closed when the leader of view has ended
 	changed chan struct{} // closed when view changes
 }
@@ -195,6 +198,7 @@ func (o *Observer) Close() error {
 		defer cancel()
 		o.closeErr = o.messages.Close(ctx)
 		o.work.Wait()
+		o.confirmView() // stops the timer
 	})
 	return o.closeErr
 }

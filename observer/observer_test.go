@@ -376,6 +376,46 @@ func TestObserverLearnsOfAnotherCluster(t *testing.T) {
 	})
 }
 
+// TestObserverWithoutMembers checks that the authority of a leader ends when no member answers, and
+// that an observer then takes the view of a cluster whose stores were restored from older copies.
+func TestObserverWithoutMembers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		o := w.startObserver(0)
+		defer o.Close()
+		restored := o.View()
+		later := restored
+		later.Version += 5
+		o.setView(addressOf(0), later)
+		o.mu.Lock()
+		led := o.led
+		o.mu.Unlock()
+		for _, n := range w.nodes {
+			if err := n.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for v := range o.Views(ctx) {
+			if !v.Authority {
+				break
+			}
+		}
+		if took := time.Since(began); o.View().Authority || took > 10*time.Second {
+			t.Errorf("after %v: %+v, want no authority within 10 s", took, o.View())
+		}
+		select {
+		case <-led:
+		default:
+			t.Error("the leader has not ended")
+		}
+		if o.setView(addressOf(1), restored); o.View().Version != restored.Version {
+			t.Errorf("got %+v, want the view of the restored cluster", o.View())
+		}
+	})
+}
+
 func TestObserverFindsNoMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := memnet.New()

@@ -33,6 +33,7 @@ type Attempt struct {
 	quorum     int          // M
 	seeds      []member.Address
 	able       []member.Identity // runs that can lead, according to their pre votes
+	unable     []member.Identity // runs that refuse to lead, according to their pre votes
 	votes      tally             // votes of the current stage
 }
 
@@ -138,6 +139,8 @@ func (p Proposer) Count(v Vote) (Proposer, Refusal) {
 		return p, NotVoter
 	case !t.votes.addVote(v):
 		return p, VotedTwice
+	case t.Stage == Pre && v.Unable:
+		t.unable = append(slices.Clip(t.unable), v.From)
 	case t.Stage == Pre && (v.Granted || v.Waits):
 		t.able = append(slices.Clip(t.able), v.From)
 	}
@@ -210,6 +213,9 @@ func (p Proposer) settleValue() (Proposer, Step) {
 		return p, GiveUp
 	default:
 		initial, alive := t.initialState()
+		if t.NoneAble() {
+			return p, GiveUp
+		}
 		if !alive {
 			return p, Wait // a candidate may still vote
 		}
@@ -249,6 +255,13 @@ func (t Attempt) initialState() (member.State, bool) {
 		}
 	}
 	return member.State{}, false
+}
+
+// NoneAble reports whether all candidates refused to lead.
+func (t Attempt) NoneAble() bool {
+	return !slices.ContainsFunc(t.Candidates, func(c member.Address) bool {
+		return !slices.ContainsFunc(t.unable, func(u member.Identity) bool { return u.Address == c })
+	})
 }
 
 // MaxFailures is the maximum of Failures. The caller waits for answers for one interval, plus one

@@ -41,6 +41,8 @@ type Vote struct {
 	// Waits is set if the voter refused only because of its wait after a start. Such a voter cannot
 	// vote yet, but can lead.
 	Waits bool
+	// Unable is set if the voter refuses to lead.
+	Unable bool
 	// Accepted is the last accepted value. It is set only in a granted pre vote.
 	Accepted Accepted
 	// Newer is the voter's held state if it is newer than the proposer's and plausible; otherwise

@@ -26,6 +26,10 @@ var (
 	// ErrBusy means that the queue of the event is full (see Policy), or that too many
 	// streams of the name are open.
 	ErrBusy = errors.New("receiver: busy: too many events or streams of this name are pending")
+	// ErrDeclined is returned by a handler that has done nothing, so that the event may be sent again.
+	// If the error of a handler wraps it, the sender gets cluster.ErrNotDelivered instead of a
+	// *HandlerError, and RequestLeader and RequestShard send the request again.
+	ErrDeclined = errors.New("receiver: the handler declined")
 )
 
 // Delivery is an event from another member.

@@ -20,9 +20,10 @@ var (
 	ErrNotHeld = errors.New("record: the record is not held")
 	// ErrReleased means that this member has itself changed a record that it held.
 	ErrReleased = errors.New("record: the record was released")
-	// ErrTooLarge means that a commit exceeds a limit of package member or would overfill the
-	// table.
+	// ErrTooLarge means that a commit exceeds a limit of package member.
 	ErrTooLarge = errors.New("record: too large")
+	// ErrTableFull means that a commit would overfill the table. It wraps ErrTooLarge.
+	ErrTableFull = fmt.Errorf("%w: the table of records is full", ErrTooLarge)
 	// ErrBusy means that too many commits are in flight: try again.
 	ErrBusy = errors.New("record: busy")
 	// ErrUnknownOutcome means that the changes may or may not have been made: read the records, and

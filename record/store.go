@@ -46,12 +46,13 @@ type Session interface {
 	// the token of the records that it set. If no majority can be reached, it waits for one until ctx
 	// is done.
 	//
-	// When Commit is called, the terms of the session under the changed keys end with ErrReleased,
-	// whatever the outcome.
+	// When Commit is called, the terms of the member under the changed keys end with ErrReleased,
+	// whatever the outcome, unless a condition on the key is false while the record exists.
 	//
 	// After ErrUnknownOutcome the changes may have been made. They may also be made later, but not
 	// after a later Commit of the session. After any other error nothing has changed: ErrConflict,
-	// ErrOwned, ErrTooLarge, ErrBusy, ErrNotActive, ErrNoQuorum with the cause of ctx, or ErrClosed.
+	// ErrOwned, ErrTooLarge, ErrTableFull, ErrBusy, ErrNotActive, ErrNoQuorum with the cause of ctx,
+	// or ErrClosed.
 	Commit(ctx context.Context, ops ...Op) (member.Token, error)
 	// Hold returns the lease under which the session may act on the record that it set under key with
 	// token. The lease's Term ends before another session can set the record; Term.Err is the reason.

@@ -91,6 +91,10 @@ func (b *bus) start(ids ...int) {
 	b.t.Helper()
 	for _, i := range ids {
 		n := b.nodes[i]
+		last := n.durable.Incarnation
+		if last == 0 && !n.durable.Held.IsZero() {
+			last = 1 // a test gave it a state
+		}
 		n.durable.Incarnation++
 		cfg := statemachine.Config{
 			Address: n.addr,
@@ -98,6 +102,7 @@ func (b *bus) start(ids ...int) {
 			Seeds:   b.seeds,
 			Size:    b.size,
 			Timings: b.timings,
+			LastRun: last,
 			Rand:    rand.New(rand.NewPCG(uint64(i), n.durable.Incarnation)),
 		}
 		cfg.NewStore = drawStore(cfg.Rand)

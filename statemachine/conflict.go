@@ -78,6 +78,9 @@ func (m *Machine) AskPeer(now time.Time, peer member.Address, claimant member.St
 // onSeedKeepAlive answers with this node's claim, and with LeaderRelieve if the sender's claim is
 // worse. Step handles a better claim in the header.
 func (m *Machine) onSeedKeepAlive(in message.Message) {
+	if in.Claim.IsZero() {
+		m.noteEnded(in.From)
+	}
 	if m.leader.BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
 		m.send(in.From.Address, message.LeaderRelieve{Winner: m.leader})

@@ -177,7 +177,7 @@ func (m *Machine) widenRound() {
 }
 
 func (m *Machine) sendQuery(to member.Address) {
-	m.send(to, message.LeaderQuery{ID: m.join.id, Held: m.durable.Held})
+	m.send(to, message.LeaderQuery{ID: m.join.id, Held: m.durable.Held, Runs: m.runs})
 }
 
 // seedsByRank returns the other seeds by descending address.
@@ -206,7 +206,8 @@ func (m *Machine) joinDeadline(d *deadline) {
 // there is a leader, if the asker's round is still open.
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
-	m.learnIfEmpty(b.Held)
+	m.findLater(in, b.Held)
+	m.learnIfEmpty(in.From, b.Held)
 	m.send(in.From.Address, message.LeaderResponse{ID: b.ID, Held: m.heldNumber()})
 	if !m.leader.IsZero() {
 		return

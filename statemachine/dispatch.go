@@ -93,7 +93,11 @@ func (m *Machine) admit(in message.Message) bool {
 		}
 		return false
 	}
+	if m.refusesCopy(in) {
+		return false
+	}
 	m.noteRun(in.From)
+	m.noteHeard(in.From.Voter())
 	m.noteLostVoter(in)
 	m.noteResponse(in)
 	if m.provesSplitVersion(in) {

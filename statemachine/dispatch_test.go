@@ -32,6 +32,9 @@ func TestRefusals(t *testing.T) {
 	for r := message.ReasonConflict; r <= message.ReasonUnknown; r++ {
 		reached[r] = true // records_test.go
 	}
+	reached[message.ReasonTableFull] = true // records_test.go
+	// copies_test.go
+	reached[message.ReasonRestored], reached[message.ReasonLaterState] = true, true
 	cases := slices.Concat(refusalsOfHeaders(), refusalsOfJoins(), refusalsOfStores(),
 		refusalsOfJoinAnswers(), refusalsByLeaders(), refusalsByFollowers(), refusalsOfStates(),
 		refusalsByVoters(), refusalsOfFormal(), refusalsOfFoundings(), refusalsByProposers())
@@ -372,8 +375,15 @@ func refusalsByFollowers() []refusal {
 		return message.MemberStatusUpdate{Number: n, Member: state(3, 3, 1, 1).Roster[2]}
 	}
 	stamped := (*bus)(nil).ack(1)
-	foreign := stamped
-	foreign.Stamp.Version = 2
+	foreign, unseen := stamped, stamped
+	foreign.Stamp.Version, unseen.Stamp.Version = 2, 4
+	// The node follows n3 in version 4, but still holds version 3.
+	behind := func(t *testing.T) *bus {
+		b := aVoter(t, 3)
+		b.hand(event(2, chosen(4, 2), message.SeedKeepAlive{}))
+		b.hand(event(2, chosen(4, 2), message.JoinClusterResponse{Accepted: true}))
+		return b
+	}
 	return []refusal{{
 		name: "an ack of another", reason: message.ReasonOtherLeader, at: follower,
 		event: fixed(2, chosen(3, 1), stamped),
@@ -383,6 +393,9 @@ func refusalsByFollowers() []refusal {
 	}, {
 		name: "a stamp of another version", reason: message.ReasonOtherVersion, at: follower,
 		event: fixed(1, chosen(3, 1), foreign),
+	}, {
+		name: "a stamp of a version that it does not hold", reason: message.ReasonOtherVersion,
+		at: behind, event: fixed(2, chosen(4, 2), unseen),
 	}, {
 		name: "an ack below the bound", reason: message.ReasonBound, at: boundFollower,
 		event: fixed(1, chosen(3, 1), stamped),

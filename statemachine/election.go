@@ -13,24 +13,25 @@ import (
 // proposerState is the proposer of this node and its timers (protocol.md 6).
 type proposerState struct {
 	paxos.Proposer
-	deadline time.Time // when the current attempt fails
-	at       time.Time // earliest start of a founding, or of an election above this leader's version
+	sentAt time.Time // when the current proposal was made
+	at     time.Time // earliest start of a founding, or of an election above this leader's version
 }
 
 // isProposing reports whether there is an attempt in progress.
 func (m *Machine) isProposing() bool { return !m.propose.Attempt.IsZero() }
 
-// startElection starts an election of one of the candidates.
-func (m *Machine) startElection(candidates ...member.Address) {
+// beginElection starts an election of one of the candidates. If proven is set, each of them votes
+// only when it hears M voters.
+func (m *Machine) beginElection(proven bool, candidates ...member.Address) {
 	m.propose.Proposer = m.propose.BeginElection(m.self, m.durable.Acceptor, m.quorum, candidates)
-	m.sendProposal()
+	m.sendProposal(proven)
 }
 
 // sendProposal starts the current stage of the attempt. The node votes for its own proposal and
 // then sends it to the voters, and in the formal stage also to the voters of the proposed state.
-func (m *Machine) sendProposal() {
+func (m *Machine) sendProposal(proven bool) {
 	a := m.propose.Attempt
-	m.propose.deadline = m.now.Add(m.timing.voteTimeout(m.propose.Failures))
+	m.propose.sentAt = m.now
 	t := Trace{Kind: Proposing, Peer: a.Candidates[0], Version: a.ID.Version}
 	if a.Stage == paxos.Formal {
 		t.Kind, t.Peer = ProposingFormal, a.Value.State.Leader
@@ -52,6 +53,9 @@ func (m *Machine) sendProposal() {
 		Base:       p.Base,
 		State:      p.State,
 	}
+	if proven {
+		body.Successors = a.Candidates
+	}
 	for _, to := range m.targets(a.Voters(), addresses(a.Value.State.Roster)) {
 		m.send(to, body)
 	}
@@ -64,7 +68,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	if hasVote {
 		m.propose.Proposer = m.propose.SeePromise(b.Promised, m.heldNumber().Version)
 	}
-	if m.isTrusted(in.From) && m.learnState(b.State) {
+	if m.isTrusted(in.From) && m.learnState(in.From, b.State) {
 		return
 	}
 	a := m.propose.Attempt
@@ -83,6 +87,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 			From:     in.From,
 			Granted:  b.Granted,
 			Waits:    b.Reason == message.ReasonStartWait,
+			Unable:   b.Unable,
 			Accepted: b.Accepted,
 		}
 		if hasVote && m.isChoosable(b.State) {
@@ -101,8 +106,8 @@ func (m *Machine) countsVoteOf(v member.Voter) bool {
 // learnState takes a newer held state that a vote or a pre proposal shows, and starts from it,
 // unless this node follows a chosen leader of that version or a later one. It reports whether it
 // took the state.
-func (m *Machine) learnState(s member.State) bool {
-	if s.IsZero() || m.mayTake(s) != message.ReasonNone {
+func (m *Machine) learnState(from member.Identity, s member.State) bool {
+	if s.IsZero() || m.findsOwnCopy(from, s) || m.mayTake(s) != message.ReasonNone {
 		return false
 	}
 	if m.role == member.Following && m.leader.Chosen && s.Version <= m.leader.Version {
@@ -137,7 +142,7 @@ func (m *Machine) countVote(v paxos.Vote) {
 	case paxos.GiveUp:
 		m.failAttempt()
 	case paxos.Propose:
-		m.sendProposal()
+		m.sendProposal(false)
 	case paxos.Elect:
 		m.announceLeader(next.Attempt)
 	}
@@ -182,14 +187,14 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 // later version, the leader proposes itself above that version.
 func (m *Machine) tickPropose() {
 	if m.isProposing() {
-		if m.due(m.propose.deadline) {
+		if m.due(m.attemptEnd()) {
 			m.failAttempt()
 		}
 		return
 	}
 	if m.role == member.Leading && m.boundAbove() && !m.now.Before(m.propose.at) {
 		m.propose.Proposer = m.propose.SeeVersion(m.lead.boundSeen + 1)
-		m.startElection(m.self.Address)
+		m.beginElection(false, m.self.Address)
 	}
 }
 
@@ -201,7 +206,7 @@ func (m *Machine) boundAbove() bool {
 
 func (m *Machine) electionDeadline(d *deadline) {
 	if m.isProposing() {
-		d.add(m.propose.deadline)
+		d.add(m.attemptEnd())
 		return
 	}
 	if m.shouldElect() {
@@ -233,6 +238,9 @@ func (m *Machine) failAttempt() {
 	wait := m.timing.againTimeout(m.rank(), fails) + m.jitter(m.timing.againJitter(fails))
 	m.inquiry.nextAt = m.now.Add(wait)
 	m.propose.at = m.now.Add(wait)
+	if a.NoneAble() {
+		m.noteRefusals(a)
+	}
 }
 
 func (m *Machine) dropAttempt() { m.propose.Proposer = m.propose.Drop() }

@@ -27,19 +27,21 @@ type inquiryState struct {
 // all. A leader that hands over only proposes its successors until the hand-over has ended.
 func (m *Machine) shouldElect() bool {
 	return m.role != member.Leading && !m.isProposing() && !m.operator.leaving &&
-		m.operator.handOverUntil.IsZero() && !m.followsHealthy() &&
+		m.operator.handOverUntil.IsZero() &&
+		!m.followsHealthyFor(m.outlastSaves(m.timing.LeaderTimeout)) &&
 		m.traits.Preference != member.NeverLeads &&
 		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
 }
 
 // candidacyAt returns the time from which this node may ask and propose; zero for any time. A
 // drained node first waits until drainedTimeout has passed without a chosen leader, and then for
-// its turn. So every other node goes first. If it waited without limit, drained voters could leave
-// a cluster without a leader forever (protocol.md 6, drained). Proposals of other nodes do not
-// extend the wait. Otherwise two drained voters that propose at the same instant would both wait
-// again. A voter always gives precedence to a proposer that it voted for.
+// its turn, unless all its successors refused to lead. So every other node goes first. If it waited
+// without limit, drained voters could leave a cluster without a leader forever (protocol.md 6,
+// drained). Proposals of other nodes do not extend the wait. Otherwise two drained voters that
+// propose at the same instant would both wait again. A voter always gives precedence to a proposer
+// that it voted for.
 func (m *Machine) candidacyAt() time.Time {
-	if !m.operator.drained {
+	if !m.operator.drained || m.operator.refused {
 		return time.Time{}
 	}
 	return m.isolation.noChosenSince.Add(m.timing.drainedTimeout() + m.turnDelay())
@@ -120,6 +122,10 @@ func (m *Machine) tickInquiry() {
 		m.inquiry.nextAt = at
 		return
 	}
+	if m.now.Before(m.pace.yieldUntil) {
+		m.inquiry.nextAt = m.pace.yieldUntil
+		return
+	}
 	// Before the end of the wait this node would refuse its own proposal.
 	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
 		m.inquiry.nextAt = m.startWaitEnd
@@ -151,6 +157,7 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 		ID:      b.ID,
 		Healthy: m.isHealthy() || m.followsHealthy(),
 		Held:    m.heldNumber(),
+		Save:    m.recentPace(m.pace.own),
 	})
 }
 
@@ -178,6 +185,7 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		return
 	}
 	m.inquiry.unhealthy = append(m.inquiry.unhealthy, in.From.Address)
+	m.noteTold(b.Save)
 	m.countUnhealthy()
 }
 
@@ -188,5 +196,5 @@ func (m *Machine) countUnhealthy() {
 		return
 	}
 	m.inquiry.id, m.inquiry.fails = 0, 0
-	m.startElection(m.self.Address)
+	m.beginElection(false, m.self.Address)
 }

@@ -99,13 +99,15 @@ func (m *Machine) lostAt() time.Time {
 	if m.follow.since.After(last) {
 		last = m.follow.since
 	}
-	return last.Add(m.timing.LeaderTimeout)
+	return last.Add(m.outlastSaves(m.timing.LeaderTimeout))
 }
 
 // followsHealthy reports whether this node follows a chosen leader that is healthy.
-func (m *Machine) followsHealthy() bool {
+func (m *Machine) followsHealthy() bool { return m.followsHealthyFor(m.timing.LeaderTimeout) }
+
+func (m *Machine) followsHealthyFor(d time.Duration) bool {
 	return m.role == member.Following && m.leader.Chosen && !m.follow.healthyAt.IsZero() &&
-		m.now.Before(m.follow.healthyAt.Add(m.timing.LeaderTimeout))
+		m.now.Before(m.follow.healthyAt.Add(d))
 }
 
 // followsQuorate reports whether this node follows a leader that is quorate according to its acks.
@@ -191,7 +193,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 		m.follow.leader == p.Leader {
 		// The other followers notice the refusal at about the same time.
 		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
-			m.timing.refusedTurn())
+			m.timing.endedTurn())
 	}
 	return m.endCall()
 }

@@ -137,6 +137,17 @@ func (m *Machine) tickSoftSync() {
 	}
 }
 
+// showHeld shows the held state to a follower of this provisional leader that holds nothing but has
+// a vote in it. Others show their state when they propose, but a witness, or a node without a vote,
+// never proposes, so that voter must.
+func (m *Machine) showHeld(follower member.Identity) {
+	r := m.durable.Held.Roster
+	proposes := m.traits.Preference != member.NeverLeads && r.IsVoter(m.self.Voter())
+	if !proposes && r.IsVoter(follower.Voter()) {
+		m.sendQuery(follower.Address)
+	}
+}
+
 // If this node is a provisional leader without a state, tickFounding starts a founding as soon as M
 // active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
@@ -145,7 +156,7 @@ func (m *Machine) tickFounding() {
 		return
 	}
 	if _, _, holds := m.heardSeeds(); holds {
-		return // the tokens of a second cluster would start again at 1
+		return // the tokens of a second cluster would start over
 	}
 	var active member.Roster
 	seeds := 0
@@ -165,7 +176,7 @@ func (m *Machine) tickFounding() {
 	if candidates := m.foundingCandidates(active); len(candidates) > 0 {
 		m.propose.Proposer = m.propose.BeginFounding(
 			m.self, m.durable.Acceptor, m.quorum, active, m.cfg.Seeds, candidates, m.lead.boundSeen)
-		m.sendProposal()
+		m.sendProposal(false)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // operatorState records the request of an operator: leave, hand over, or let others lead
@@ -20,11 +21,13 @@ type operatorState struct {
 	until   time.Time // when a leaving node stops at the latest
 	nextAt  time.Time // when to send MemberLeave again
 	// successors are proposed instead of this node until handOverUntil, in order of preference. If
-	// named is set, only the first successor is proposed.
+	// named is set, only the first successor is proposed; if proven is set, one that hears M voters.
 	successors    []member.Address
-	named         bool
+	named, proven bool
 	handOverUntil time.Time
 	handOverAt    time.Time // when to propose a successor next
+	// refused is set if all successors refused to lead. Then this node leads again.
+	refused bool
 }
 
 // Errors of Transfer.
@@ -45,11 +48,29 @@ func (m *Machine) Leave(now time.Time) Output {
 		m.operator.nextAt = m.now
 		switch m.role {
 		case member.Leading:
-			m.handOver(m.findSuccessors(), false)
+			m.handOver(m.findSuccessors(member.Address{}), false)
 		case member.Provisional:
 			m.stepDown(member.Claim{}, CauseHandOver)
 		case member.Seeking, member.Following:
 		}
+	}
+	return m.endCall()
+}
+
+// StopLeading stops the machine of a node that ends without leaving. If the node leads, it frees
+// its followers, which then elect another leader. The caller must end its terms first, and must
+// have saved the version that it leads. Output.Stop is ErrStopped.
+func (m *Machine) StopLeading(now time.Time) Output {
+	m.beginCall(now)
+	if !m.stopped {
+		switch m.role {
+		case member.Leading:
+			m.handOver(nil, true)
+		case member.Provisional:
+			m.stepDown(member.Claim{}, CauseHandOver)
+		case member.Seeking, member.Following:
+		}
+		m.becomeStopped(ErrStopped)
 	}
 	return m.endCall()
 }
@@ -62,14 +83,9 @@ func (m *Machine) Transfer(now time.Time, to member.Address) (Output, error) {
 	if m.stopped || m.role != member.Leading {
 		return m.endCall(), ErrNotLeader
 	}
-	able := m.findSuccessors()
-	if !to.IsZero() {
-		e, _ := m.durable.Held.Roster.Find(to)
-		if !m.maySucceed(e) {
-			return m.endCall(), ErrNotActive
-		}
-		able = prepend(to, able)
-	} else if len(able) == 0 {
+	able := m.findSuccessors(to)
+	e, _ := m.durable.Held.Roster.Find(to)
+	if len(able) == 0 || !to.IsZero() && !m.maySucceed(e) {
 		return m.endCall(), ErrNotActive
 	}
 	m.handOver(able, true)
@@ -138,7 +154,7 @@ func (m *Machine) yields() bool {
 // drainLeader hands leadership over if this node is drained or a witness.
 func (m *Machine) drainLeader() {
 	if m.yields() && m.role == member.Leading && m.isHealthy() {
-		if able := m.findSuccessors(); len(able) > 0 {
+		if able := m.findSuccessors(member.Address{}); len(able) > 0 {
 			m.handOver(able, true)
 		}
 	}
@@ -147,44 +163,73 @@ func (m *Machine) drainLeader() {
 // handOverToPreferred hands leadership over to a more preferred member, if this is configured.
 func (m *Machine) handOverToPreferred() {
 	if to, _ := m.findPreferred(); !to.IsZero() && m.isQuorate(m.now) && m.mayChange() {
-		m.handOver(prepend(to, m.findSuccessors()), true)
+		m.handOver(m.findSuccessors(to), true)
 		m.operator.named = true
+		m.noteLeadership(to)
 	}
 }
 
 // findPreferred returns the most preferred member to which this leader should hand over, or the
-// time at which one may qualify. The member must have been active for some time, because a member
-// that keeps failing must not lead again and again, and heard lately, because it may have died.
+// time at which one may qualify.
 func (m *Machine) findPreferred() (to member.Address, at time.Time) {
-	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving {
-		return to, at
-	}
 	var d deadline
 	best := m.traits.Preference
 	for _, e := range m.durable.Held.Roster {
-		if e.Preference <= best || !m.canSucceedNow(e) {
-			continue
-		}
-		p := m.lead.peer(e.Address)
-		if at := p.activeSince.Add(m.cfg.HandOverToPreferred); at.After(m.now) {
+		at := m.preferredAt(e)
+		switch p := m.lead.peer(e.Address); {
+		case at.After(m.now):
 			d.add(at)
-		} else if !p.activeSince.IsZero() && m.now.Sub(p.heard) < m.timing.livelySilence() {
+		case !at.IsZero() && e.Preference > best && m.hearsQuorum(p) &&
+			m.now.Sub(p.heard) < m.timing.livelySilence():
 			best, to = e.Preference, e.Address
 		}
 	}
 	return to, d.at
 }
 
-// findSuccessors returns the members to which this leader can hand over, the most preferred first.
-// Members with the same preference are sorted by the state that they showed, the newest first.
-func (m *Machine) findSuccessors() []member.Address {
+// preferredAt returns from when on this leader should hand over to the member e because of its
+// preference; zero for never. The member must have been active for some time, because a member that
+// keeps failing must not lead again and again.
+func (m *Machine) preferredAt(e member.Member) time.Time {
+	if m.cfg.HandOverToPreferred == 0 || m.role != member.Leading || m.operator.leaving ||
+		e.Preference <= m.traits.Preference || !m.canSucceedNow(e) {
+		return time.Time{}
+	}
+	at := m.lead.peer(e.Address).activeSince
+	if !at.IsZero() {
+		at = at.Add(m.cfg.HandOverToPreferred)
+	}
+	if until := m.findSetback(e.Address).until; !at.IsZero() && until.After(at) {
+		return until
+	}
+	return at
+}
+
+// offersTo reports whether this leader would hand over to a member that does not hear M voters. The
+// member then asks the voters.
+func (m *Machine) offersTo(a member.Address) bool {
+	e, _ := m.durable.Held.Roster.Find(a)
+	at := m.preferredAt(e)
+	return !at.IsZero() && !at.After(m.now) && !m.hearsQuorum(m.lead.peer(a))
+}
+
+// findSuccessors returns the members to which this leader can hand over: first the named one, which
+// the caller has checked, then the most preferred. Members with the same preference are sorted by
+// the state that they showed, the newest first.
+func (m *Machine) findSuccessors(named member.Address) []member.Address {
 	var able member.Roster
 	for _, e := range m.durable.Held.Roster {
-		if m.canSucceedNow(e) {
+		if e.Address == named || m.canSucceedNow(e) {
 			able = append(able, e)
 		}
 	}
 	slices.SortStableFunc(able, func(a, b member.Member) int {
+		switch named {
+		case a.Address:
+			return -1
+		case b.Address:
+			return 1
+		}
 		return cmp.Or(comparePreference(a, b),
 			m.lead.peer(b.Address).number.Compare(m.lead.peer(a.Address).number))
 	})
@@ -195,12 +240,6 @@ func (m *Machine) findSuccessors() []member.Address {
 func (m *Machine) canSucceedNow(e member.Member) bool {
 	return m.maySucceed(e) &&
 		m.now.Sub(m.lead.peer(e.Address).heard) < m.timing.HeartbeatTimeout
-}
-
-// prepend returns the list with an address moved or added to its front.
-func prepend(a member.Address, list []member.Address) []member.Address {
-	list = slices.DeleteFunc(list, func(o member.Address) bool { return o == a })
-	return slices.Insert(list, 0, a)
 }
 
 // maySucceed reports whether this leader may hand over to a member of the held state: the member is
@@ -229,26 +268,38 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 		m.inquiry.nextAt = m.now
 		return
 	}
-	m.operator.successors, m.operator.named = successors, false
-	m.operator.handOverUntil = m.now.Add(m.timing.LeaderTimeout)
-	m.inquiry.nextAt = m.operator.handOverUntil
-	m.operator.handOverAt = m.now
+	o := &m.operator
+	o.successors, o.named, o.proven = successors, false, m.quorum > 2
+	o.handOverUntil = m.now.Add(m.timing.LeaderTimeout)
+	m.inquiry.nextAt = o.handOverUntil
+	o.handOverAt = m.now
+}
+
+// proposeSuccessor proposes one of the successors. At first it must hear M voters, or it would get
+// no authority. This leader and the successor alone are M of three nodes.
+func (m *Machine) proposeSuccessor() {
+	o := &m.operator
+	o.handOverAt = m.now.Add(m.timing.handOverInterval())
+	candidates, proven := o.successors, o.proven
+	switch {
+	case o.named:
+		candidates, o.named = candidates[:1], false
+	case proven:
+		candidates, o.proven = candidates[:min(len(candidates), message.MaxSuccessors)], false
+	}
+	m.beginElection(proven, candidates...)
 }
 
 // tickLeave proposes a successor, sends MemberLeave, and stops a node that has left.
 func (m *Machine) tickLeave() {
 	o := &m.operator
+	o.refused = o.refused && !m.hasChosenLeader()
 	if !o.handOverUntil.IsZero() {
 		switch {
 		case m.hasChosenLeader() || m.due(o.handOverUntil) || !m.isVoter():
-			o.handOverUntil, o.handOverAt = time.Time{}, time.Time{}
+			m.endHandOver()
 		case !m.isProposing() && m.due(o.handOverAt):
-			o.handOverAt = m.now.Add(m.timing.handOverInterval())
-			candidates := o.successors
-			if o.named {
-				candidates, o.named = candidates[:1], false
-			}
-			m.startElection(candidates...)
+			m.proposeSuccessor()
 		}
 	}
 	if !o.leaving {
@@ -266,6 +317,23 @@ func (m *Machine) tickLeave() {
 	if m.role == member.Following && m.due(o.nextAt) {
 		o.nextAt = m.now.Add(m.timing.HeartbeatInterval)
 		m.send(m.leader.Leader, message.MemberLeave{})
+	}
+}
+
+func (m *Machine) endHandOver() {
+	m.operator.handOverUntil, m.operator.handOverAt = time.Time{}, time.Time{}
+}
+
+// noteRefusals handles an attempt whose candidates all refused to lead, because their traits or a
+// drain had not reached this leader. If they are all successors, this node may lead again.
+func (m *Machine) noteRefusals(a paxos.Attempt) {
+	o := &m.operator
+	if o.handOverUntil.IsZero() {
+		return // a founding, or an election without a hand-over
+	}
+	if o.handOverAt = m.now; len(a.Candidates) == len(o.successors) {
+		m.endHandOver()
+		o.refused, m.inquiry.nextAt = true, m.now
 	}
 }
 
@@ -292,13 +360,18 @@ func (m *Machine) leaveDeadline(d *deadline) {
 	}
 }
 
-// onMemberLeave handles MemberLeave from a member that leaves or from a leader that hands over.
-// Such a leader frees the support of its followers and then proposes its successor.
+// onMemberLeave handles MemberLeave from a member that leaves or from a leader that gives up its
+// leadership. Such a leader frees the support of its followers and then proposes its successor. If
+// it names none, it has stopped, and the followers elect a leader by themselves.
 func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
 		m.markMemberLeaving(in)
 	} else {
-		m.leaveGivenUp(in, b.GivenUp, CauseHandOver, m.timing.successorTimeout())
+		pause := m.timing.successorTimeout()
+		if b.Successor.IsZero() {
+			pause = m.timing.endedTurn()
+		}
+		m.leaveGivenUp(in, b.GivenUp, CauseHandOver, pause)
 	}
 }
 

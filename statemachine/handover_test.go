@@ -113,6 +113,54 @@ func TestALeavingNodeGoesAfterLeaderTimeout(t *testing.T) {
 	}
 }
 
+// A leader that stops without leaving ends its authority and frees its followers. It proposes no
+// successor, because it answers nothing afterwards: the followers elect one in a few round trips.
+func TestALeaderThatStopsFreesItsFollowers(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	out := b.nodes[0].StopLeading(b.now)
+	b.take(b.nodes[0], out)
+	if v, _ := b.nodes[0].Authority(b.now); v != 0 || !errors.Is(out.Stop, statemachine.ErrStopped) {
+		t.Errorf("got authority %d, stopped by %v, want none and ErrStopped", v, out.Stop)
+	}
+	want := []string{"n2: MemberLeave", "n3: MemberLeave"}
+	if got := kinds(out.Send); !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	goodbye := bodies[message.MemberLeave](out.Send)[0]
+	if want := (message.MemberLeave{GivenUp: chosen(4, 0), Stays: true}); goodbye != want {
+		t.Errorf("got %+v, want %+v", goodbye, want)
+	}
+	for _, size := range []int{3, 5} {
+		b := formed(t, size, size)
+		b.latency = 10 * time.Millisecond
+		l := b.quorate()
+		b.take(b.nodes[l], b.nodes[l].StopLeading(b.now))
+		took := b.until(time.Minute, "next leader", func() bool { return b.quorate() >= 0 })
+		// The steps are MemberLeave, a twentieth of an interval, the query and both proposals with their
+		// answers, LeaderElected, and two round trips.
+		if most := 12*b.latency + b.timings.HeartbeatInterval/20; took > most {
+			t.Errorf("N=%d: got the next leader after %v, want at most %v", size, took, most)
+		}
+	}
+}
+
+// A node that does not lead sends no MemberLeave when it stops: it remains a member.
+func TestOnlyALeaderGivesUpWhenItStops(t *testing.T) {
+	for name, at := range map[string]func(*testing.T) *bus{
+		"a follower": follower, "a provisional leader": founder, "a node without a leader": votes,
+	} {
+		b := at(t)
+		out := b.nodes[0].StopLeading(b.now)
+		if leaves := bodies[message.MemberLeave](out.Send); len(leaves) != 0 ||
+			!errors.Is(out.Stop, statemachine.ErrStopped) {
+			t.Errorf("%s: got %+v, stopped by %v, want no message and ErrStopped", name, leaves, out.Stop)
+		}
+		if again := b.nodes[0].StopLeading(b.now); len(again.Send) != 0 || again.Stop != nil {
+			t.Errorf("%s: stopped twice, it returned %+v", name, again)
+		}
+	}
+}
+
 // A second Leave has no effect, and a stopped machine does nothing.
 func TestLeaveTwice(t *testing.T) {
 	b := aFollower(t, 3)
@@ -220,6 +268,92 @@ func TestADeadSuccessorIsNotElected(t *testing.T) {
 			}
 			if v := b.view(next).Version; v != 2 {
 				t.Errorf("N=%d, named %v: got version %d, want 2", size, named, v)
+			}
+		}
+	}
+}
+
+// A successor that reaches the leader alone would get no authority. It is not elected, and no
+// version is wasted. If it is named, this causes a delay of HeartbeatInterval.
+func TestASuccessorThatHearsNoMajorityIsNotElected(t *testing.T) {
+	for _, how := range []string{"leave", "drain", "transfer", "transfer by name"} {
+		b := formed(t, 5, 5)
+		l := b.quorate()
+		s := b.others(l)[0] // the first of the members with the same state
+		b.cut = func(m message.Message) bool {
+			return m.From.Address == addr(s) && m.To != addr(l) ||
+				m.To == addr(s) && m.From.Address != addr(l)
+		}
+		b.run(lan.HeartbeatTimeout)
+		var out statemachine.Output
+		var err error
+		most := 10 * time.Millisecond // five round trips
+		switch n := b.nodes[l]; how {
+		case "leave":
+			out = n.Leave(b.now)
+		case "drain":
+			out = n.Drain(b.now)
+		case "transfer":
+			out, err = n.Transfer(b.now, member.Address{})
+		case "transfer by name":
+			out, err = n.Transfer(b.now, addr(s))
+			most += lan.HeartbeatInterval
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.take(b.nodes[l], out)
+		took := b.until(time.Minute, "next leader", func() bool { return b.quorate() >= 0 })
+		next := b.quorate()
+		if v := b.view(next).Version; next == s || next == l || took > most || v != 2 {
+			t.Errorf("%s: n%d leads version %d after %v, want version 2 of another than n%d and n%d "+
+				"within %v", how, next+1, v, took, l+1, s+1, most)
+		}
+	}
+}
+
+// A successor of an earlier release does not prove that it hears M voters. Its vote counts as one
+// of a successor all the same.
+func TestAnEarlierReleaseSucceeds(t *testing.T) {
+	b := aQuorateLeader(t, 5)
+	out, err := b.nodes[0].Transfer(b.now, member.Address{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[0], out)
+	pre := bodies[message.Proposal](out.Send)[0]
+	if want := []member.Address{addr(1), addr(2), addr(3)}; !slices.Equal(pre.Successors, want) {
+		t.Errorf("got the successors %v, want %v", pre.Successors, want)
+	}
+	formal := bodies[message.Proposal](b.wins(pre).Send)
+	if len(formal) == 0 || formal[0].State.Leader != addr(1) || len(formal[0].Successors) != 0 {
+		t.Errorf("got %+v, want n2 proposed", formal)
+	}
+}
+
+// A member that became a witness, or was drained, an instant before the hand-over refuses to lead,
+// although the leader does not know it yet. If no other is left, the old leader leads again.
+func TestASuccessorRefusesToLead(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		for _, left := range []int{0, 1} {
+			b := formed(t, size, size)
+			l := b.quorate()
+			others := b.others(l)
+			for _, i := range others[:len(others)-left] {
+				b.prefer(i, never)
+			}
+			b.take(b.nodes[l], b.nodes[l].Drain(b.now))
+			want := l
+			if left > 0 {
+				want = others[len(others)-1]
+			}
+			took := b.until(time.Minute, "next leader", func() bool { return b.quorate() >= 0 })
+			if got := b.quorate(); got != want || took > 2*lan.HeartbeatInterval {
+				t.Errorf("N=%d: n%d leads after %v, want n%d", size, got+1, took, want+1)
+			}
+			b.run(4 * lan.LeaderTimeout)
+			if got := b.quorate(); got != want {
+				t.Errorf("N=%d: n%d leads at the end, want n%d\n%s", size, got+1, want+1, b)
 			}
 		}
 	}

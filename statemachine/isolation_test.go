@@ -114,7 +114,7 @@ func TestARosterIsLostWithNMinusMPlusOneStores(t *testing.T) {
 }
 
 // A node with a memory store then starts a new run: it draws a new store id and holds nothing, and
-// tokens start again at 1.
+// tokens start over.
 func TestAMemoryStoreStartsAsANewRunWhenTheRosterIsLost(t *testing.T) {
 	b := lostStores(t, 3, 2, true)
 	before := b.nodes[0].durable

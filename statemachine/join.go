@@ -25,12 +25,21 @@ func (m *Machine) askForPlace(c member.Claim) {
 		Bound: m.durable.Least(),
 
 		Traits: m.traits,
+		Runs:   m.runs,
 	})
 }
 
 // onJoinResponse follows the leader that accepted, or acts on the reason of a refusal.
 func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterResponse) {
 	c := in.Claim
+	switch b.Reason {
+	case message.ReasonRestored:
+		m.onRestored(in, b.Known)
+		return
+	case message.ReasonLaterState:
+		m.onLaterState(in, b.Known)
+		return
+	}
 	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.join.target.Leader {
 		m.drop(in, message.ReasonNotJoining)
 		return
@@ -90,7 +99,7 @@ func (m *Machine) onJoinRequest(in message.Message, b message.JoinClusterRequest
 	switch reason {
 	case message.ReasonOldIncarnation:
 		e, _ := m.shownState().Roster.Find(in.From.Address)
-		answer.Known = e.Incarnation
+		answer.Known = max(e.Incarnation, m.lead.laterRun(in.From))
 	case message.ReasonNotSettled, message.ReasonClusterFull, message.ReasonQuorumAtStake,
 		message.ReasonAddressHeld:
 		// At most N joiners wait for a place.
@@ -118,7 +127,7 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		return message.ReasonAddressHeld
 	case m.role == member.Provisional:
 		return m.assignProvisional(j, known)
-	case known && j.Incarnation <= e.Incarnation:
+	case known && j.Incarnation <= e.Incarnation || m.lead.laterRun(j.Identity) != 0:
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
 		// The vote of the old store is removed, which is a change of voters.
@@ -149,6 +158,16 @@ func (m *Machine) hearsEvicted(a member.Address) bool {
 	return slices.ContainsFunc(m.lead.evicted, func(o evictedVoter) bool {
 		return o.voter.Address != a && !o.heard.IsZero() &&
 			m.now.Sub(o.heard) < m.timing.TTLTimeout
+	})
+}
+
+// dropEvicted drops the voters that have their places again, and those without a place of another
+// store at their address that have been silent for TTLTimeout: the list has room for one at each
+// address of the roster.
+func (m *Machine) dropEvicted() {
+	m.lead.evicted = slices.DeleteFunc(m.lead.evicted, func(o evictedVoter) bool {
+		e, known := m.shownState().Roster.Find(o.voter.Address)
+		return e.Voter() == o.voter || !known && m.now.Sub(o.heard) >= m.timing.TTLTimeout
 	})
 }
 
@@ -227,6 +246,7 @@ func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) 
 	if e, known := m.shownState().Roster.Find(j.Address); known && e.StoreID != j.StoreID {
 		m.trace(Trace{Kind: Replaced, Peer: j.Address})
 		if e.IsVoter() {
+			m.dropEvicted()
 			m.lead.evicted = replaceOrAppend(m.lead.evicted, evictedVoter{voter: e.Voter()}, m.cfg.Size,
 				func(o evictedVoter) bool { return o.voter.Address == e.Address })
 		}

@@ -65,6 +65,8 @@ func (m *Machine) sendKeepAlive() {
 		Echo:    m.follow.echo,
 		Stamp:   m.newStamp(m.leader.Version),
 		Drained: m.operator.leaving || m.yields(),
+		Reaches: m.countReached(),
+		Save:    m.recentPace(m.pace.own),
 	})
 }
 
@@ -124,6 +126,9 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		f.echo = b.Stamp
 	}
 	if f.echoed == 0 || f.echo.Clock-f.echoed >= int64(m.timing.answerInterval()) {
+		if b.Offers {
+			m.askReach()
+		}
 		m.sendKeepAlive()
 	}
 }
@@ -153,11 +158,16 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if m.role == member.Leading && !m.noteBound(in, b.Bound) {
 		return
 	}
+	m.noteTold(b.Save)
 	p := m.lead.ensurePeer(in.From)
-	p.heard, p.drained, p.stamp = m.now, b.Drained, b.Stamp
+	p.heard, p.drained, p.reaches, p.stamp = m.now, b.Drained, b.Reaches, b.Stamp
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.activeSince.IsZero() {
 		p.activeSince = m.now
+	}
+	if shows && m.role == member.Leading && m.heldNumber().Less(b.Number) {
+		m.reportLater(in, b.Number.Version) // only this leader makes states of its version
+		return
 	}
 	if shows && p.number.Less(b.Number) {
 		p.number, p.sentAt = b.Number, m.now
@@ -167,6 +177,9 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	m.reactivateMember(in.From)
 	if !answers || !shows {
 		m.sendAck(in.From.Address, b.Stamp, shows)
+	}
+	if m.role == member.Provisional && in.Cluster.IsZero() {
+		m.showHeld(in.From)
 	}
 	if !m.lead.softSyncAt.IsZero() {
 		return // The state is about to be sent to all members anyway.
@@ -209,8 +222,17 @@ func (m *Machine) ackFollowers() {
 	}
 }
 
+// stampMembers sends a stamped ack to every member when another node proposed this leader. All
+// members get their state now, so their first keep-alives can echo a stamp: authority begins a
+// round trip sooner.
+func (m *Machine) stampMembers() {
+	for _, p := range m.lead.peers {
+		m.sendAck(p.id.Address, p.stamp, true)
+	}
+}
+
 // sendAck sends an ack. (S) Only a chosen leader stamps it, and only for a member that showed the
-// leader's own version.
+// leader's own version or when it begins to lead.
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.isHealthy(), Quorate: m.isQuorate(m.now)}
 	if stamped && m.role == member.Leading {
@@ -218,6 +240,7 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 		if m.records.committed.Version == m.leader.Version {
 			ack.Committed = m.records.committed
 		}
+		ack.Offers = m.offersTo(to)
 		if p := m.lead.peer(to); m.mayExtend(p, echo) {
 			ack.Extends, ack.Hold, p.extended = true, m.timing.givenHold(), p.heard
 		}

@@ -22,6 +22,8 @@ type leaderState struct {
 	keptAt       time.Time // when a kept seat was last traced
 	// boundSeen is the highest version to which a member is known to be bound.
 	boundSeen uint64
+	// laterSince is when another node first showed a later state than that of this leader.
+	laterSince time.Time
 	// joinedAt is when a joiner last got a place. claimsSent counts the claims sent to silent
 	// nodes, to rotate among them.
 	joinedAt   time.Time
@@ -62,6 +64,7 @@ type peer struct {
 	echo    int64         // greatest stamp that the member echoed; 0 for none
 	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
+	reaches int // how many voters the member hears; 0 if its release does not say
 	// activeSince is when the member first showed this leadership after it was last unreachable; zero
 	// if it has not shown it.
 	activeSince time.Time
@@ -157,7 +160,7 @@ func (m *Machine) stepDownAt() time.Time {
 			last = t
 		}
 	}
-	return last.Add(m.timing.LeaderTimeout)
+	return last.Add(m.outlastSaves(m.timing.LeaderTimeout))
 }
 
 func (m *Machine) leadDeadline(d *deadline) {

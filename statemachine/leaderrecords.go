@@ -142,7 +142,8 @@ func (m *Machine) takeRequests(d *draft) {
 	}
 }
 
-// refuseRequest returns the reason to refuse a request, or ReasonNone.
+// refuseRequest returns the reason to refuse a request, or ReasonNone. (S) A revoked record meets
+// no condition, so its owner cannot undo the revocation.
 func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
 	if from.Identity != r.from || from.Shown() != member.Active {
@@ -177,7 +178,7 @@ func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 		}
 	}
 	if count > member.MaxRecords || bytes > member.MaxRecordsBytes {
-		return message.ReasonTooLarge
+		return message.ReasonTableFull
 	}
 	return message.ReasonNone
 }

@@ -29,6 +29,8 @@ type Config struct {
 	JoinOnly bool
 	// Volatile is set if the store does not survive the process (protocol.md 5, restart).
 	Volatile bool
+	// LastRun is the incarnation that the store held before this run; 0 if it is a new store.
+	LastRun uint64
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool
@@ -42,8 +44,8 @@ type Config struct {
 	SeatTimeout time.Duration
 	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand
-	// NewStore makes the key of a new store in memory, and returns the id of the store. It is required
-	// if Volatile is set.
+	// NewStore makes the key of a new store, and returns the id of the store. It is required if
+	// Volatile or LastRun is set.
 	NewStore func() member.StoreID
 }
 
@@ -57,9 +59,13 @@ type Machine struct {
 	traits member.Traits
 	isSeed bool
 
-	durable paxos.Durable // saved before the output of the call is sent
-	digest  uint64        // digest of durable.Held
-	soft    member.State  // state of the provisional leader, this node or the one it follows
+	durable   paxos.Durable   // saved before the output of the call is sent
+	digest    uint64          // digest of durable.Held
+	soft      member.State    // state of the provisional leader, this node or the one it follows
+	runs      message.Runs    // for the proof that the store was restored from a copy
+	copyFound member.Identity // the last one that was traced
+	// laterFound is the greatest version that was found to be later than that of a leader.
+	laterFound uint64
 	// admitted is set once a state has listed this run of the node.
 	admitted bool
 	// trustFrom is when the node last noticed that its clock had stood still, as a clock reading in
@@ -78,12 +84,17 @@ type Machine struct {
 
 	join      joinState
 	follow    followerState
+	reach     []heardVoter
+	ended     []member.Identity // runs that announced the end of the run in the roster
+	deferred  message.Message   // pre proposal that waits for the proof of reach; zero for none
 	lead      leaderState
+	pace      paceState
 	support   supportState
 	inquiry   inquiryState
 	propose   proposerState
 	isolation isolationState
 	operator  operatorState
+	prefer    preferenceState
 	records   recordState
 
 	now     time.Time
@@ -121,6 +132,9 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		durable: d,
 		digest:  d.Held.Digest(),
 		now:     now,
+	}
+	if cfg.LastRun > 0 && !cfg.Volatile {
+		m.runs = message.Runs{Last: cfg.LastRun, First: d.Incarnation}
 	}
 	// (S) The previous run may have supported a leader until LeaseTimeout from now (protocol.md
 	// 5, restart).
@@ -187,6 +201,7 @@ func (m *Machine) endCall() Output {
 // are ordered so that one can trigger the next within a call.
 var flows = [...]func(*Machine){
 	(*Machine).tickLeave,
+	(*Machine).tickDeferred,
 	(*Machine).tickFollow,
 	(*Machine).tickLead,
 	(*Machine).tickTable,

@@ -15,7 +15,8 @@ import (
 // Output is what the owner must do after a call, in the order of the fields. If the owner cannot
 // save Persist, it stops the node and applies nothing else.
 type Output struct {
-	// Persist must be saved and synced before anything below happens. It is nil if nothing changed.
+	// Persist must be saved and synced before anything below happens; the owner then calls NoteSaved.
+	// It is nil if nothing changed.
 	Persist *paxos.Durable
 	// Send lists the messages to send, in order. None is addressed to the node itself.
 	Send []message.Message
@@ -31,8 +32,8 @@ type Output struct {
 	Changed bool
 	// Trace lists the decisions made, and each refusal with its reason.
 	Trace []Trace
-	// Stop is set once, when the node must stop: ErrLeft, ErrAddressInUse or ErrSplitVersion. The
-	// machine does nothing after that.
+	// Stop is set once, when the node must stop: ErrLeft, ErrStopped, ErrAddressInUse or
+	// ErrSplitVersion. The machine does nothing after that.
 	Stop error
 }
 
@@ -46,6 +47,8 @@ type Probe struct {
 var (
 	// ErrLeft means that Leave has completed.
 	ErrLeft = errors.New("statemachine: the node has left")
+	// ErrStopped means that StopLeading was called.
+	ErrStopped = errors.New("statemachine: the node has stopped")
 	// ErrAddressInUse means that a later run has joined under this address.
 	ErrAddressInUse = errors.New("statemachine: a later run has this address")
 	// ErrSplitVersion means that two leaders were chosen for one version. This proves a fault: a lost
@@ -86,6 +89,9 @@ const (
 	Raised                                 // the leader must exceed Version, to which Peer is bound
 	Replaced                               // the leader gave the place of Peer to another store
 	SeatKept                               // the leader keeps the seat of Peer, though a joiner waits
+	Postponed                              // Peer led for a short time and is not preferred for Left
+	FoundCopy                              // the store of Peer was restored from a copy
+	FoundLater                             // Peer holds a later state than the leader with authority
 	TraceKinds                             // the number of kinds
 )
 
@@ -96,7 +102,8 @@ var traceKindNames = [TraceKinds]string{
 	"loses authority", "steps down", "moves a member", "has left", "starts a new run",
 	"is overruled", "votes", "counts a vote", "misses a heartbeat", "revokes a record",
 	"ends the records of a member", "must exceed a version", "gives a place to another store",
-	"keeps a seat",
+	"keeps a seat", "postpones a hand-over", "finds a restored copy",
+	"finds a later state than the leader's",
 }
 
 // String returns the name that test/scenarios.md uses.
@@ -125,7 +132,8 @@ type Trace struct {
 	Cause Cause
 	// Heard is when the last ack from Peer arrived, in Suspected and Overruled.
 	Heard time.Time
-	// Left is how long the seat of Peer is still kept, in SeatKept.
+	// Left is how long the seat of Peer is still kept, in SeatKept, or Peer is not preferred, in
+	// Postponed.
 	Left time.Duration
 }
 
@@ -156,7 +164,7 @@ const (
 	CauseCrash          // the host refused the leader's port, or a later run of it sent a message
 	CauseSilence        // no ack for LeaderTimeout
 	CauseReplaced       // another store answers at the leader's address, and the leader was silent
-	CauseHandOver       // an operator asked it to leave, hand over or drain
+	CauseHandOver       // it was asked to leave, hand over or drain, or it stopped
 	CauseLease          // no majority answered it, so its lease expired
 	CauseOutvoted       // another leader was elected although this node did not suspect its own
 	CauseChosen         // conflict: it was provisional and the other leader chosen

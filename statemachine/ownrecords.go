@@ -47,8 +47,8 @@ const maxOpen = 1024
 
 // Commit asks the leader to make all changes of r or none. Output.Answers of this call or a later
 // one contains exactly one response with r.ID, which must be greater than in every earlier call.
-// From now on this node trusts none of the records that r changes. If r is taken, the node trusts
-// the records that r sets.
+// From now on this node trusts none of the records that r may change. If r is taken, the node
+// trusts the records that r sets.
 func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	m.beginCall(now)
 	if reason := m.refuseCommit(r); reason != message.ReasonNone {
@@ -57,7 +57,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	}
 	o := openRequest{id: r.ID, claim: m.leader, at: m.now}
 	for _, c := range r.Changes {
-		m.endOwnership(c.Key)
+		m.endOwnership(c.Key, r.Conditions)
 		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == c.Key })
 		if c.Owned && !c.Drop {
 			o.keys = append(o.keys, c.Key)
@@ -98,12 +98,22 @@ func tooLarge(r message.RecordRequest) bool {
 		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
 }
 
-// endOwnership ends the trust in the record under key. (S) Open requests must not restore it,
-// because their answers may arrive after the record has another owner.
-func (m *Machine) endOwnership(key string) {
-	if i, ok := m.ownIndex(key); ok {
+// endOwnership ends the trust in the record under key, because this run sends a request that
+// changes the key under these conditions. (S) Answers to open requests must not restore the trust:
+// they may arrive after the record has another owner. But a request that cannot be taken while the
+// record exists must not end the trust: it may be from another session of this run.
+func (m *Machine) endOwnership(key string, conditions []message.Condition) {
+	excludes := func(t member.Token) bool {
+		return slices.ContainsFunc(conditions, func(c message.Condition) bool {
+			return c.Key == key && c.Token != t
+		})
+	}
+	if i, ok := m.ownIndex(key); ok && !excludes(m.records.own[i].token) {
 		m.records.own = slices.Delete(m.records.own, i, i+1)
 		m.shown.changed = true
+	}
+	if slices.Contains(conditions, message.Condition{Key: key}) {
+		return
 	}
 	for i := range m.records.open {
 		o := &m.records.open[i]

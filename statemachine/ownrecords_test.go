@@ -4,7 +4,9 @@ package statemachine_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -212,6 +214,69 @@ func TestARecordOfASilentOwnerEndsAfterItTrustsItNoMore(t *testing.T) {
 	}
 }
 
+// TestARequestInVainEndsNoTrust checks requests that another session of the owner sends because it
+// sees an older table. They are refused, so the owner keeps its trust, also if its own request has
+// not been answered yet.
+func TestARequestInVainEndsNoTrust(t *testing.T) {
+	b, others := recorders(t, 3)
+	i := others[0]
+	holds := func(key string, want member.Token) {
+		t.Helper()
+		if got := b.holds(i, key); got != want {
+			t.Errorf("the owner trusts %s by %v, want %v", key, got, want)
+		}
+	}
+	before := b.acquire(i, "k")
+	b.wants(message.ReasonNone, i, nil, drop("k"))
+	token := b.acquire(i, "k")
+	earlier := []message.Condition{{Key: "k", Token: before}}
+	for _, conditions := range [][]message.Condition{absent("k"), earlier} {
+		for _, change := range []message.Change{owned("k"), drop("k")} {
+			id := b.ask(i, conditions, change)
+			holds("k", token)
+			if a := b.reply(i, id); a.Reason != message.ReasonConflict {
+				t.Errorf("%v under %v: got %q, want %q", change, conditions, a.Reason,
+					message.ReasonConflict)
+			}
+			holds("k", token)
+		}
+	}
+	first, second := b.ask(i, absent("l"), owned("l")), b.ask(i, absent("l"), owned("l"))
+	token = member.Token(b.reply(i, first).Number)
+	if a := b.reply(i, second); a.Reason != message.ReasonConflict {
+		t.Errorf("the second request: got %q, want %q", a.Reason, message.ReasonConflict)
+	}
+	holds("l", token)
+	b.ask(i, []message.Condition{{Key: "l", Token: token}}, drop("l"))
+	holds("l", member.Token{})
+}
+
+// TestADropVoidsAnAnswerUnderWay checks that the answer to a request restores no trust after the
+// owner, whose state already shows the record, has asked to drop it.
+func TestADropVoidsAnAnswerUnderWay(t *testing.T) {
+	b, others := recorders(t, 3)
+	i := others[0]
+	var late message.Message
+	b.cut = func(m message.Message) bool {
+		if _, is := m.Body.(message.RecordResponse); is && late.Body == nil {
+			late = m
+			return true
+		}
+		return false
+	}
+	b.ask(i, absent("k"), owned("k"))
+	var shown member.Record
+	b.until(time.Second, "record and answer", func() bool {
+		shown, _ = b.nodes[i].Records().Find("k")
+		return !shown.Token.IsZero() && late.Body != nil
+	})
+	b.ask(i, []message.Condition{{Key: "k", Token: shown.Token}}, drop("k"))
+	b.deliver(late)
+	if got := b.holds(i, "k"); !got.IsZero() {
+		t.Errorf("the owner trusts the record by %v after it asked to drop it", got)
+	}
+}
+
 // A record that another node drops is first revoked. It is dropped once its owner has learned of
 // the revocation, long before HoldTimeout.
 func TestAnotherRecordIsRevokedThenDropped(t *testing.T) {
@@ -252,6 +317,44 @@ func TestARevokedRecordOfASilentOwnerStays(t *testing.T) {
 		}
 		return !ok
 	})
+}
+
+// An owner cannot set a revoked record again under its old token, because this would undo the
+// revocation.
+func TestAnOwnerCannotUndoARevocation(t *testing.T) {
+	b, others := recorders(t, 3)
+	a, c := others[0], others[1]
+	token := b.acquire(a, "k")
+	b.cut = func(m message.Message) bool { // the owner does not learn of the revocation
+		k := m.Body.Kind()
+		return m.To == addr(a) && (k == message.KindRecordUpdate || k == message.KindClusterAlignment)
+	}
+	b.wants(message.ReasonNone, c, nil, drop("k"))
+	b.wants(message.ReasonConflict, a, []message.Condition{{Key: "k", Token: token}}, owned("k"))
+}
+
+// The clock of an owner stood still. An ack to a keep-alive from before that does not restore the
+// trust in its records; an ack to a later one does.
+func TestAnEchoFromBeforeAClockStepRestoresNoTrust(t *testing.T) {
+	b, others := recorders(t, 3)
+	n := b.nodes[others[0]]
+	b.acquire(others[0], "k")
+	sent := func(m message.Message) bool {
+		return m.From.Address == n.addr && m.Body.Kind() == message.KindLeaderKeepAlive
+	}
+	b.until(time.Second, "keep-alive on its way", func() bool {
+		return slices.ContainsFunc(b.wire, func(f flight) bool { return sent(f.msg) })
+	})
+	b.now = b.now.Add(b.latency / 2)
+	n.EndTrust(b.now)
+	b.cut = sent
+	b.take(n, n.Advance(b.now))
+	b.run(2 * b.timings.HeartbeatInterval) // the next ack echoes that keep-alive
+	if got := b.holds(others[0], "k"); !got.IsZero() {
+		t.Errorf("the answer to a keep-alive from before the step restored the trust, by %v", got)
+	}
+	b.cut = nil
+	b.until(time.Second, "trust", func() bool { return !b.holds(others[0], "k").IsZero() })
 }
 
 // An election does not affect records: the holder keeps its record and token without a gap.
@@ -463,7 +566,7 @@ func TestLimitsOfRecords(t *testing.T) {
 		r = b.reply(i, b.ask(i, nil, message.Change{
 			Key: fmt.Sprint("k", full), Value: make([]byte, member.MaxValueBytes),
 		})).Reason
-		if r != message.ReasonNone && r != message.ReasonTooLarge || full > member.MaxRecords {
+		if r != message.ReasonNone && r != message.ReasonTableFull || full > member.MaxRecords {
 			t.Fatalf("record %d: got %q", full, r)
 		}
 	}
@@ -558,9 +661,10 @@ func TestAJoiningMemberAsksInVain(t *testing.T) {
 	})
 }
 
-// A request is taken at most once. This holds even if its sender lost its place to another store
-// and got it back in the same run.
-func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
+// lostToAnotherStore lets a member set and drop record k. Another store then takes the place of the
+// member, which is cut off, sends the given messages and leaves.
+func lostToAnotherStore(t *testing.T, bodies ...message.Body) (b *bus, a int) {
+	t.Helper()
 	b, others := recorders(t, 3)
 	a, l := others[0], b.quorate()
 	b.acquire(a, "k")
@@ -568,10 +672,11 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 	b.cut = func(m message.Message) bool { return m.From.Address == addr(a) || m.To == addr(a) }
 	// Its place goes to no other store before it was silent for so long.
 	b.run(b.timings.HeartbeatTimeout + b.timings.HeartbeatInterval)
-	other := message.Message{From: b.nodes[a].View(b.now).Self, To: addr(l)}
+	other := message.Message{From: b.nodes[a].View(b.now).Self, To: addr(l), Claim: b.claim(l)}
 	other.From.StoreID[0] = 99
 	other.From.Incarnation++
-	for _, body := range []message.Body{message.JoinClusterRequest{}, message.MemberLeave{}} {
+	bodies = append([]message.Body{message.JoinClusterRequest{}}, bodies...)
+	for _, body := range append(bodies, message.MemberLeave{}) {
 		other.Body = body
 		b.deliver(other)
 	}
@@ -579,11 +684,40 @@ func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
 		t.Fatalf("it has its place yet: %+v", e)
 	}
 	b.cut = nil
-	b.until(5*b.timings.LeaderTimeout, "return", func() bool { return b.settled(3) })
+	return b, a
+}
+
+// takesNoCopy hands the leader a copy of the first request, which set record k.
+func (b *bus) takesNoCopy() {
+	b.t.Helper()
 	b.deliver(b.mail(0, message.KindRecordRequest)[0].msg)
 	b.run(b.timings.HeartbeatInterval)
-	if e, ok := b.nodes[l].durable.Held.Records.Find("k"); ok {
-		t.Errorf("a copy of a request was taken: %+v", e)
+	if e, ok := b.nodes[b.quorate()].durable.Held.Records.Find("k"); ok {
+		b.t.Errorf("a copy of a request was taken: %+v", e)
+	}
+}
+
+// A request is taken at most once. This holds even if its sender lost its place to another store
+// and got it back in the same run.
+func TestALateRequestOfAMemberThatGotItsPlaceBack(t *testing.T) {
+	b, _ := lostToAnotherStore(t)
+	b.until(5*b.timings.LeaderTimeout, "return", func() bool { return b.settled(3) })
+	b.takesNoCopy()
+}
+
+// A leader knows the latest run alone that made requests at an address. So once the other store has
+// made one, the earlier run gets its place back only under a later number.
+func TestALateRequestOfAForgottenRun(t *testing.T) {
+	b, a := lostToAnotherStore(t, message.RecordRequest{ID: 1})
+	end := b.now.Add(5 * b.timings.LeaderTimeout)
+	for b.nodes[a].up && b.step(end) {
+		if b.settled(3) {
+			break
+		}
+	}
+	b.takesNoCopy()
+	if !errors.Is(b.nodes[a].stop, statemachine.ErrAddressInUse) {
+		t.Errorf("the earlier run ended with %v, want ErrAddressInUse\n%s", b.nodes[a].stop, b)
 	}
 }
 
@@ -673,7 +807,10 @@ func TestARecordOfAMemberThatGotItsPlaceBackStays(t *testing.T) {
 	request, twin := newest(message.KindRecordRequest), join
 	twin.From.StoreID[0]++
 	twin.From.Incarnation++
-	comes(twin)
+	b.until(2*b.timings.HeartbeatTimeout, "seat of the other store", func() bool {
+		comes(twin)
+		return b.nodes[l].durable.Held.Roster.Has(twin.From)
+	})
 	twin.Body = message.MemberLeave{}
 	comes(twin)
 	b.cut = func(m message.Message) bool {

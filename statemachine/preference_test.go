@@ -102,6 +102,41 @@ func TestAWitnessNeverLeads(t *testing.T) {
 	b.until(2*lan.LeaderTimeout, "n3 as leader", func() bool { return b.quorate() == 2 })
 }
 
+// The newest state is held only by a witness, which leads provisionally. A voter of that state that
+// holds nothing gets it and is elected.
+func TestAWitnessHandsItsStateToAVoter(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.nodes[0].durable.Held = state(3, 3, 0, 2)
+	b.nodes[0].conf = func(c *statemachine.Config) { c.Traits.Preference = never }
+	b.start(0)
+	b.until(5*lan.TTLTimeout, "provisional leader", func() bool {
+		return b.view(0).Role == member.Provisional
+	})
+	b.start(1)
+	took := b.until(lan.TTLTimeout, "n2 as leader", func() bool { return b.quorate() == 1 })
+	if most := lan.RetryInterval + 10*lan.HeartbeatInterval; took > most {
+		t.Errorf("n2 leads after %v, want at most %v", took, most)
+	}
+	if v := b.view(1).Version; v != 4 {
+		t.Errorf("n2 leads version %d, want 4", v)
+	}
+}
+
+// The newest state is held only by a node that lost its store and vote, and that leads
+// provisionally: it finished the founding of its earlier run, and its messages were lost. The
+// voters get the state and elect a leader.
+func TestAFounderWithoutAVoteHandsItsStateToTheVoters(t *testing.T) {
+	b := newBus(t, 3, 3)
+	b.nodes[0].durable.Held = state(3, 3, 0, 2)
+	b.nodes[0].durable.StoreID[1]++
+	b.start(0)
+	b.until(5*lan.TTLTimeout, "provisional leader", func() bool {
+		return b.view(0).Role == member.Provisional
+	})
+	b.start(1, 2)
+	b.until(lan.TTLTimeout, "a voter as leader", func() bool { return b.quorate() > 0 })
+}
+
 // A leader that becomes a witness hands over; without a successor it continues to lead.
 func TestALeaderThatBecomesAWitnessHandsOver(t *testing.T) {
 	b := preferring(t, 0, 0, 0, 5)
@@ -211,6 +246,145 @@ func TestALeaderDoesNotHandOverToASilentMember(t *testing.T) {
 	b.run(2 * lan.HeartbeatTimeout)
 	if got := b.quorate(); got != 1 {
 		t.Errorf("n%d leads, want n2", got+1)
+	}
+}
+
+// The time for which a preferred member has been active starts again when it is heard again, even
+// if the same run was only cut off for a while.
+func TestASilentMemberIsNotPreferredAtOnce(t *testing.T) {
+	const wait = 5 * time.Second
+	b := preferring(t, wait, 0, 1, 2)
+	b.run(2 * wait) // a shorter leadership would make n3 wait for longer
+	b.crash(2)
+	b.until(time.Minute, "n2 as leader", func() bool { return b.quorate() == 1 })
+	b.start(2)
+	b.settle(3)
+	b.run(wait - lan.LeaderTimeout)
+	b.isolate(2)
+	b.awaitStatus(lan.LeaderTimeout, 1, 2, member.Unreachable)
+	b.cut = nil
+	took := b.until(2*wait, "n3 as leader", func() bool { return b.quorate() == 2 })
+	if took < wait || took > wait+3*lan.HeartbeatInterval {
+		t.Errorf("n3 leads %v after it was heard again, want about %v", took, wait)
+	}
+}
+
+// A leader does not hand over to a preferred member that reaches it but no other voter: that
+// member would get no authority. It hands over when the links are back.
+func TestALeaderDoesNotHandOverToAMemberWithoutAMajority(t *testing.T) {
+	b := preferring(t, lan.LeaderTimeout, 5, 0, 0, 0, 0)
+	b.until(time.Minute, "n1 as leader", func() bool { return b.quorate() == 0 })
+	only := member.Address{}
+	b.cut = func(m message.Message) bool {
+		n1 := addr(0)
+		return m.From.Address == n1 && m.To != only || m.To == n1 && m.From.Address != only
+	}
+	b.until(time.Minute, "another leader", func() bool { return b.quorate() > 0 })
+	l := b.quorate()
+	only = addr(l)
+	b.run(10 * lan.LeaderTimeout)
+	version, reached := b.view(l).Version, b.status(l, 0)
+	const most = time.Minute
+	for end := b.now.Add(most); b.now.Before(end); b.run(lan.HeartbeatInterval / 2) {
+		if got := b.quorate(); got != l {
+			t.Fatalf("n%d leads, want n%d all the time\n%s", got+1, l+1, b)
+		}
+	}
+	if got := b.view(l).Version; got != version || reached != member.Active {
+		t.Errorf("n1 is %v, and there were %d elections within %v, want active and none",
+			reached, got-version, most)
+	}
+	b.cut = nil
+	took := b.until(time.Minute, "n1 as leader", func() bool { return b.quorate() == 0 })
+	if most := 4 * lan.HeartbeatInterval; took > most {
+		t.Errorf("n1 leads %v after the cut ended, want at most %v", took, most)
+	}
+}
+
+// A preferred leader that gives up soon each time is preferred again after twice as long each time,
+// and after a long leadership as soon as any other.
+func TestAPreferredLeaderThatFailsIsPreferredLessOften(t *testing.T) {
+	const wait = 2 * time.Second
+	b := preferring(t, wait, 1, 0, 0)
+	givesUp := func() {
+		out, err := b.nodes[0].Transfer(b.now, member.Address{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.take(b.nodes[0], out)
+		b.until(lan.LeaderTimeout, "another leader", func() bool { return b.quorate() > 0 })
+	}
+	leads := func() time.Duration {
+		return b.until(time.Hour, "n1 as leader", func() bool { return b.quorate() == 0 })
+	}
+	leads()
+	longest := 30 * lan.TTLTimeout
+	pause := wait
+	for range 12 {
+		givesUp()
+		pause = min(2*pause, longest)
+		l := b.quorate()
+		if last := b.nodes[l].trace[len(b.nodes[l].trace)-1]; !slices.ContainsFunc(b.nodes[l].trace,
+			func(t statemachine.Trace) bool {
+				return t.Kind == statemachine.Postponed && t.Peer == addr(0) && t.Left == pause
+			}) {
+			t.Errorf("n%d: got no trace of a pause of %v, the last is %+v", l+1, pause, last)
+		}
+		if took := leads(); took < pause-lan.HeartbeatInterval || took > pause+lan.HeartbeatInterval {
+			t.Errorf("n1 leads again after %v, want %v", took, pause)
+		}
+		b.settle(3)
+	}
+	b.run(longest)
+	givesUp()
+	if took := leads(); took > wait+lan.HeartbeatInterval {
+		t.Errorf("n1 leads again after %v, want %v: it led for %v", took, wait, longest)
+	}
+}
+
+// A leader asks a preferred member for proof that it hears M voters. A member of an earlier release
+// does not say how many it hears.
+func TestALeaderOffersToHandOver(t *testing.T) {
+	for _, tc := range []struct {
+		reaches int
+		offers  bool
+		hands   bool
+	}{
+		{reaches: 0, hands: true},
+		{reaches: 2, offers: true},
+		{reaches: 3, hands: true},
+	} {
+		b := holding(t, 5, state(5, 3, 0, 1))
+		b.nodes[0].conf = func(c *statemachine.Config) { c.HandOverToPreferred = lan.LeaderTimeout }
+		b.start(0)
+		b.run(lan.LeaseTimeout + 1)
+		s := state(5, 4, 0, 0)
+		s.Roster[4].Preference = 1
+		b.hand(event(1, member.Claim{}, message.LeaderElected{State: s}))
+		mark := len(b.sent)
+		for range 12 {
+			for i := 1; i < 5; i++ {
+				k := b.keepAlive(i, b.now)
+				alive := k.Body.(message.LeaderKeepAlive)
+				alive.Reaches = tc.reaches
+				k.Body = alive
+				b.hand(k)
+			}
+			b.run(lan.HeartbeatInterval)
+		}
+		offers := false
+		for _, f := range b.mail(mark, message.KindLeaderKeepAliveAck) {
+			ack := f.msg.Body.(message.LeaderKeepAliveAck)
+			if ack.Offers && f.msg.To != addr(4) {
+				t.Fatalf("%d voters heard: got an offer to %v, which is not preferred", tc.reaches, f.msg.To)
+			}
+			offers = offers || ack.Offers
+		}
+		hands := len(b.mail(mark, message.KindMemberLeave)) > 0
+		if offers != tc.offers || hands != tc.hands {
+			t.Errorf("%d voters heard: got an offer %v and a hand-over %v, want %v and %v",
+				tc.reaches, offers, hands, tc.offers, tc.hands)
+		}
 	}
 }
 

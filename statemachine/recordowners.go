@@ -32,7 +32,7 @@ type recordTable struct {
 	recheckCommit, commitUnannounced bool
 }
 
-// requester is a run that sent requests, with its greatest request id.
+// requester is the latest run of an address that sent requests, with its greatest request id.
 type requester struct {
 	run member.Identity
 	id  uint64
@@ -91,14 +91,33 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	m.lead.requests = append(m.lead.requests, request{in.From, b})
 }
 
-// requesterOf returns the entry of a run. It creates the entry if necessary.
+// requesterOf returns the entry of a run. If there is none, it replaces the entry of the earlier
+// run at the address: without a data directory, each start is another store.
 func (t *recordTable) requesterOf(run member.Identity) *requester {
-	i := slices.IndexFunc(t.requesters, func(a requester) bool { return a.run == run })
+	i := t.requesterAt(run.Address)
 	if i < 0 {
 		i = len(t.requesters)
-		t.requesters = append(t.requesters, requester{run: run})
+		t.requesters = append(t.requesters, requester{})
+	}
+	if t.requesters[i].run != run {
+		t.requesters[i] = requester{run: run}
 	}
 	return &t.requesters[i]
+}
+
+func (t *recordTable) requesterAt(a member.Address) int {
+	return slices.IndexFunc(t.requesters, func(r requester) bool { return r.run.Address == a })
+}
+
+// laterRun returns the incarnation of another run that sent requests from the address of the given
+// run and is not earlier, or 0 if there is none. (S) The given run then gets no place, because the
+// leader no longer knows which of its requests were taken.
+func (t *recordTable) laterRun(run member.Identity) uint64 {
+	i := t.requesterAt(run.Address)
+	if i < 0 || t.requesters[i].run == run || t.requesters[i].run.Incarnation < run.Incarnation {
+		return 0
+	}
+	return t.requesters[i].run.Incarnation
 }
 
 // tickTable checks what is committed and makes the next revision of the records. (S) Each such
@@ -224,10 +243,6 @@ func (m *Machine) updateOwners(before, s member.State) {
 		}
 		t.owners[i].revoked = t.owners[i].revoked || revoked
 	}
-	t.requesters = slices.DeleteFunc(t.requesters, func(a requester) bool {
-		e, _ := s.Roster.Find(a.run.Address)
-		return e.Voter() == a.run.Voter() && e.Identity != a.run // that run has ended
-	})
 	m.scheduleRecordEnd()
 }
 

@@ -3,6 +3,7 @@
 package statemachine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -25,6 +26,52 @@ func (m *Machine) noteRun(from member.Identity) {
 	case from.Incarnation > f.leader.Incarnation:
 		m.suspectLeader(Trace{Cause: CauseCrash}, 0)
 	}
+}
+
+// noteEnded records that a later run of a member asked for an answer, but neither for a leader nor
+// for a place. So the known run has ended, and the later one may never join: it may only announce
+// this (protocol.md 3, an announced end).
+func (m *Machine) noteEnded(id member.Identity) {
+	r := m.durable.Held.Roster
+	m.ended = slices.DeleteFunc(m.ended, func(o member.Identity) bool {
+		e, _ := r.Find(o.Address)
+		return !endsRun(o, e)
+	})
+	if e, _ := r.Find(id.Address); !endsRun(id, e) {
+		return
+	}
+	if slices.ContainsFunc(m.ended, func(o member.Identity) bool {
+		return o.Voter() == id.Voter() && o.Incarnation >= id.Incarnation
+	}) {
+		return
+	}
+	m.ended = replaceOrAppend(m.ended, id, m.cfg.Size, func(o member.Identity) bool {
+		return o.Address == id.Address
+	})
+	if m.role == member.Seeking && m.durable.Held.Leader == id.Address {
+		// The question may wait for the end of the support for that run.
+		if next := m.now.Add(m.turnDelay()); next.Before(m.inquiry.nextAt) {
+			m.inquiry.nextAt = next
+		}
+	}
+}
+
+// endsRun reports whether a run proves that the run of the member e has ended.
+func endsRun(later member.Identity, e member.Member) bool {
+	return e.Voter() == later.Voter() && e.Incarnation < later.Incarnation
+}
+
+// findEnded returns the run that announced the end of the member e, if this leader has to show it.
+// A new leader first gets authority.
+func (m *Machine) findEnded(e member.Member) (later member.Identity, ok bool) {
+	if !m.lead.quorate || e.Status != member.Active && e.Status != member.Unreachable {
+		return later, false
+	}
+	i := slices.IndexFunc(m.ended, func(o member.Identity) bool { return endsRun(o, e) })
+	if i < 0 || !m.mayChange() {
+		return later, false
+	}
+	return m.ended[i], true
 }
 
 // resolveAddressConflict handles a refusal by a leader that knows another run of this address.

@@ -84,10 +84,16 @@ func (m *Machine) endLeadership(given member.Claim) {
 // becomeNewRun discards everything and makes a new store. It is only for a memory store, which
 // would be empty after the next start anyway.
 func (m *Machine) becomeNewRun() {
+	m.replaceStore(paxos.Acceptor{})
+	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
+}
+
+// replaceStore begins a run with a new store, which has the given content.
+func (m *Machine) replaceStore(a paxos.Acceptor) {
 	m.setRole(member.Seeking, member.Claim{},
 		member.Seeking, member.Following, member.Provisional)
 	d := m.durable
-	d.Acceptor = paxos.Acceptor{}
+	d.Acceptor = a
 	d.StoreID = m.cfg.NewStore()
 	d.Incarnation++
 	m.persist(d)
@@ -105,7 +111,6 @@ func (m *Machine) becomeNewRun() {
 	m.join = joinState{nextAt: m.now}
 	// Messages queued in this call are from the run that has ended.
 	m.out.Send = nil
-	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
 }
 
 // becomeStopped stops the machine after this call. The leader state is kept, so that the end of
@@ -138,6 +143,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	m.endSearch()
 	if c.Chosen {
 		m.isolation = isolationState{}
+		m.noteLeadership(c.Leader)
 	}
 	m.trace(Trace{Kind: Follows, Peer: c.Leader, Version: c.Version, Chosen: c.Chosen})
 	m.answerAskers()
@@ -183,6 +189,7 @@ func (m *Machine) becomeLeader(former member.Identity) {
 	// The members learn of this leader from LeaderElected.
 	m.lead.heartbeatAt = m.now.Add(m.timing.heartbeatPause())
 	m.trace(Trace{Kind: BecameLeader, Peer: m.self.Address})
+	m.noteLeadership(m.self.Address)
 	m.answerAskers()
 }
 

@@ -159,3 +159,46 @@ func panicOf(f func()) (failure any) {
 	f()
 	return nil
 }
+
+// TestALeaderForgetsRequestersOfReplacedStores checks that a leader keeps one requester for an
+// address, however many stores make requests there, and no place for an earlier one.
+func TestALeaderForgetsRequestersOfReplacedStores(t *testing.T) {
+	m := machineInRole(member.Leading)
+	runOf := func(n uint64) member.Identity {
+		id := member.Identity{Address: member.Address{Host: "b", Port: 1}, Incarnation: n}
+		id.StoreID[0] = byte(n)
+		return id
+	}
+	for n := range uint64(100) {
+		m.lead.requesterOf(runOf(n)).id = n
+	}
+	if got := m.lead.requesters; len(got) != 1 || got[0].run != runOf(99) {
+		t.Errorf("got %+v, want run 99 alone", got)
+	}
+	other := runOf(99)
+	other.StoreID[0]++
+	for _, tc := range []struct {
+		run  member.Identity
+		want uint64
+	}{{runOf(0), 99}, {runOf(98), 99}, {runOf(99), 0}, {other, 99}, {runOf(100), 0}} {
+		if got := m.lead.laterRun(tc.run); got != tc.want {
+			t.Errorf("%+v: got %d, want %d", tc.run, got, tc.want)
+		}
+	}
+}
+
+// TestALeaderForgetsEvictedVoters checks that the list of voters whose places went to other stores
+// keeps no voter that has its place again, and none without such a store that is silent.
+func TestALeaderForgetsEvictedVoters(t *testing.T) {
+	m := machineInRole(member.Leading)
+	at := func(host string, store byte, ago time.Duration) evictedVoter {
+		v := member.Voter{Address: member.Address{Host: host, Port: 1}, StoreID: member.StoreID{store}}
+		return evictedVoter{v, m.now.Add(-ago)}
+	}
+	replaced, heard := at("a", 9, time.Hour), at("b", 1, time.Second)
+	m.lead.evicted = []evictedVoter{at("a", 1, 0), replaced, heard, at("c", 1, time.Hour)}
+	m.dropEvicted()
+	if want := []evictedVoter{replaced, heard}; !slices.Equal(m.lead.evicted, want) {
+		t.Errorf("got %+v, want %+v", m.lead.evicted, want)
+	}
+}

@@ -70,7 +70,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	}
 	switch {
 	case e.Status == member.Active:
-		return p.heard.Add(m.timing.HeartbeatTimeout)
+		return p.heard.Add(m.outlastSaves(m.timing.HeartbeatTimeout))
 	case e.Status == member.Joining,
 		e.Status == member.Unreachable && m.role == member.Provisional && m.heldNumber().IsZero():
 		return p.heard.Add(m.timing.TTLTimeout)
@@ -93,7 +93,7 @@ func (m *Machine) hasReturned(e member.Member) bool {
 // addStatusDeadline adds the time at which the status of e will change because of silence.
 func (m *Machine) addStatusDeadline(d *deadline, e member.Member) {
 	at := m.silenceDeadline(e)
-	if m.hasReturned(e) {
+	if _, ended := m.findEnded(e); ended || m.hasReturned(e) {
 		at = m.lead.statusAt
 	}
 	if !at.IsZero() && at.Before(m.lead.statusAt) {
@@ -110,9 +110,12 @@ func (m *Machine) checkSilence() {
 	}
 	var changed []member.Member
 	for _, e := range m.shownState().Roster {
+		later, ended := m.findEnded(e)
 		switch {
 		case e.Address == m.self.Address:
 			continue
+		case ended:
+			e.Identity, e.Status = later, member.Unreachable
 		case m.hasReturned(e):
 			m.lead.peer(e.Address).returned = false
 			e = activatedMember(e)

@@ -135,6 +135,9 @@ func (m *Machine) mayTakeFrom(from member.Identity, s member.State) message.Reas
 	if !m.isTrusted(from) {
 		return message.ReasonUnknownMember
 	}
+	if m.findsOwnCopy(from, s) {
+		return message.ReasonRestored
+	}
 	return m.mayTake(s)
 }
 
@@ -184,6 +187,7 @@ func (m *Machine) takeState(s member.State) {
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {
 		m.becomeLeader(member.Identity{})
+		m.stampMembers()
 	}
 }
 

@@ -201,6 +201,20 @@ func (t timing) voteTimeout(fails int) time.Duration {
 	return t.HeartbeatInterval * time.Duration(1+min(fails, paxos.MaxFailures))
 }
 
+// outlastSaves is the wait, but at least 4 x save and that at most TTLTimeout: how long a node
+// waits for others whose saves take that long (6, slow disks). A voter that was asked by two
+// proposers saves twice before its vote, and so does a follower that gets two revisions. With a
+// shorter time no attempt succeeds on slow disks; with a longer one, a node with a slow disk waits
+// longer for dead nodes.
+func (t timing) outlastSaves(wait, save time.Duration) time.Duration {
+	return max(wait, min(4*save, t.TTLTimeout))
+}
+
+// nextSave is how long the next save may take after one that took so long: as long, but at least
+// before / 2. Without the second part a single fast save on a slow disk would make the next attempt
+// too short; with a greater part a disk that stalled once delays elections for longer.
+func (t timing) nextSave(took, before time.Duration) time.Duration { return max(took, before/2) }
+
 // againTimeout is HeartbeatInterval / 4 x rank x fails, with rank up to maxRank: how long a
 // proposer pauses after a failure. A random part of againJitter is added (6, 7). If it is shorter
 // than a proposal takes, contenders keep interrupting each other; if it is longer, the next attempt
@@ -228,10 +242,19 @@ func (t timing) inquiryTurn(before int) time.Duration {
 // elected; if it is too long, a failover without preferred voters takes long.
 func (t timing) preferenceTurn() time.Duration { return t.HeartbeatInterval / 4 }
 
-// refusedTurn is HeartbeatInterval / 20. After its leader's host refused the port, a follower waits
-// for this time before it asks the other voters (6, a process that died). With a shorter wait the
-// others still consider the leader healthy; a longer one delays the election.
-func (t timing) refusedTurn() time.Duration { return t.HeartbeatInterval / 20 }
+// preferencePause is twice the last pause of a preferred member, at most 30 x TTLTimeout: how long
+// it is not preferred after it led for less than this time (6, preference). The first pause is
+// twice HandOverToPreferred. With shorter pauses a member that cannot lead changes the leader more
+// often; with longer ones it is preferred later when it can lead again.
+func (t timing) preferencePause(last time.Duration) time.Duration {
+	return min(2*last, max(last, 30*t.TTLTimeout))
+}
+
+// endedTurn is HeartbeatInterval / 20. After its leader's host refused the port, or the leader gave
+// up its leadership without a successor, a follower waits for this time before it asks the other
+// voters (6, leaving leader, a process that died). With a shorter wait the others still consider
+// the leader healthy; a longer one delays the election.
+func (t timing) endedTurn() time.Duration { return t.HeartbeatInterval / 20 }
 
 // successorTimeout is 2 x HeartbeatInterval. After a leader handed over, its followers wait for its
 // successor for this time before they ask for an election (6, leaving leader). With a shorter time

@@ -47,7 +47,7 @@ func TestTimings(t *testing.T) {
 		{"againTimeout of the last of many", lan.againTimeout(49, 4), 800 * ms},
 		{"againJitter", lan.againJitter(3), 150 * ms},
 		{"inquiryTurn of the third voter", lan.inquiryTurn(2), 10 * ms},
-		{"refusedTurn", lan.refusedTurn(), 5 * ms},
+		{"endedTurn", lan.endedTurn(), 5 * ms},
 		{"successorTimeout", lan.successorTimeout(), 200 * ms},
 		{"handOverInterval", lan.handOverInterval(), 50 * ms},
 		{"drainedTimeout", lan.drainedTimeout(), 2000 * ms},

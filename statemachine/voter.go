@@ -3,6 +3,8 @@
 package statemachine
 
 import (
+	"slices"
+
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -22,12 +24,21 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
+	if m.isTrusted(in.From) && m.findsOwnCopy(in.From, b.State) {
+		m.drop(in, message.ReasonRestored)
+		return
+	}
 	if b.Stage == message.Pre && b.ID == m.durable.Promised || b.ID == m.durable.Accepted.ID {
 		m.drop(in, message.ReasonRepeated)
 		return
 	}
 	if b.Stage == message.Pre {
-		m.learnIfEmpty(b.State)
+		m.learnIfEmpty(in.From, b.State)
+		if m.mustProve(in.From, b) {
+			m.deferred = in
+			m.askReach()
+			return
+		}
 	}
 	v := m.castVote(in.From, paxos.Proposal{
 		Stage:    b.Stage,
@@ -40,8 +51,41 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 	m.traceVote(in, b, v)
 	m.send(in.From.Address, v)
 	if !m.stopped && v.Granted {
+		m.greetSuccessors(b.Successors)
 		m.deferToProposer(b)
 	}
+}
+
+// mustProve reports whether this node is proposed as the successor of a leader, but does not hear M
+// voters. Its vote waits until it does, because the leader proposes a successor that voted.
+func (m *Machine) mustProve(from member.Identity, b message.Proposal) bool {
+	return slices.Contains(b.Successors, m.self.Address) && !m.hasChosenLeader() &&
+		m.durable.Held.Roster.IsVoter(from.Voter()) && !m.refusesToLead(b.Founding) &&
+		m.countReached() < m.quorum
+}
+
+// greetSuccessors sends a message to each successor, which proves that it hears this voter.
+func (m *Machine) greetSuccessors(successors []member.Address) {
+	for _, a := range successors {
+		if e, _ := m.durable.Held.Roster.Find(a); e.IsVoter() {
+			m.send(a, message.SeedKeepAliveAck{})
+		}
+	}
+}
+
+// tickDeferred votes for the proposal that this node deferred, once it hears M voters.
+func (m *Machine) tickDeferred() {
+	in := m.deferred
+	if b, ok := in.Body.(message.Proposal); ok && !m.mustProve(in.From, b) {
+		m.deferred = message.Message{}
+		m.onProposal(in, b)
+	}
+}
+
+// refusesToLead reports whether a proposer should propose another node than this one.
+func (m *Machine) refusesToLead(founding bool) bool {
+	return m.traits.Preference == member.NeverLeads ||
+		!founding && (m.operator.drained || m.operator.leaving)
 }
 
 // traceVote traces the answer to a proposal.
@@ -61,9 +105,9 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 // that state. A pre proposal shows the state that it is based on, so that no vote outlives that
 // state. A query for a leader shows the state of its sender, because a sender without a vote in
 // that state cannot start an election itself.
-func (m *Machine) learnIfEmpty(s member.State) {
+func (m *Machine) learnIfEmpty(from member.Identity, s member.State) {
 	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
-		m.learnState(s)
+		m.learnState(from, s)
 	}
 }
 
@@ -72,7 +116,7 @@ func (m *Machine) learnIfEmpty(s member.State) {
 func (m *Machine) castVote(from member.Identity, p paxos.Proposal, seeds uint64) message.Vote {
 	v := message.Vote{Stage: p.Stage, ID: p.ID, Held: m.heldNumber()}
 	if p.Stage == message.Pre {
-		v.Reason = m.refusePre(from, p)
+		v.Reason, v.Unable = m.refusePre(from, p), m.refusesToLead(p.Founding)
 	} else {
 		v.Reason = m.refuseFormal(from, p)
 	}
@@ -164,6 +208,8 @@ func (m *Machine) deferToProposer(p message.Proposal) {
 	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
 		m.inquiry.nextAt = until
 	}
+	m.pace.grantedAt = m.now
+	m.yieldFor(m.now, m.recentPace(m.pace.told))
 	if p.Stage == message.Pre {
 		return
 	}

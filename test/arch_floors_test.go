@@ -79,7 +79,6 @@ var dependencies = []dependency{
 	{"golang.org/x/net", []string{"cluster", "transport/quicnet", "test/peers"}, "007-golang-x.md"},
 	{"github.com/chromedp/chromedp", []string{"test/browser"}, "011-dashboard.md"},
 	{"github.com/chromedp/cdproto", []string{"test/browser"}, "011-dashboard.md"},
-	{"github.com/VictoriaMetrics/metrics", []string{"admin"}, "012-prometheus.md"},
 	{"github.com/hashicorp/memberlist", []string{"contrib/gossip", "test/peers"}, "014-memberlist.md"},
 	{"go.etcd.io/etcd", []string{"contrib/etcd", "test/peers"}, "015-etcd.md"},
 	{"google.golang.org/grpc", []string{"contrib/etcd", "contrib/grpc", "test/peers"}, "015-etcd.md"},

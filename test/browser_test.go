@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 )
@@ -31,11 +32,15 @@ var browserProgram = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// browsers holds a value for each running browser, and one browser can use all cores.
+var browsers = make(chan struct{}, max(1, runtime.NumCPU()/2))
+
 // browser is a page in a real browser, controlled by the program of test/browser.
 type browser struct {
 	t       *testing.T
 	send    *json.Encoder
 	answers *bufio.Reader
+	close   func() // called again, it does nothing
 }
 
 // openBrowser opens a page of a site. It skips the test if there is no browser.
@@ -54,6 +59,7 @@ func openBrowser(t *testing.T, site string) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	browsers <- struct{}{}
 	cmd := exec.Command(path, chromium, site)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -65,14 +71,17 @@ func openBrowser(t *testing.T, site string) *browser {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
+		<-browsers
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	b := &browser{t: t, send: json.NewEncoder(in), answers: bufio.NewReader(out)}
+	b.close = sync.OnceFunc(func() {
 		in.Close()
 		_, _ = io.Copy(io.Discard, out)
 		_ = cmd.Wait() // a failed page has already failed the test
+		<-browsers
 	})
-	b := &browser{t: t, send: json.NewEncoder(in), answers: bufio.NewReader(out)}
+	t.Cleanup(b.close)
 	b.receive(nil)
 	return b
 }
@@ -124,6 +133,26 @@ func (b *browser) typeKeys(keys string) {
 func (b *browser) resize(width int) {
 	b.t.Helper()
 	b.command(nil, "viewport", "", width)
+}
+
+// checkLayout checks that everything on the page can be read. The layout follows a change of the
+// width or of the data.
+func (b *browser) checkLayout(how string) {
+	b.t.Helper()
+	script, err := os.ReadFile("testdata/page/layout.js")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var faults []string
+	defer func() {
+		for _, fault := range faults {
+			b.t.Errorf("%s: %s", how, fault)
+		}
+	}()
+	eventually(b.t, how+": a page that can be read", func() bool {
+		faults = evaluate[[]string](b, string(script))
+		return len(faults) == 0
+	})
 }
 
 // clean checks that the page reported no errors.

@@ -6,7 +6,6 @@ package test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,10 +24,6 @@ const (
 // keyboard alone, on a phone and on a desktop, light and dark.
 func TestDashboardOfManyJobs(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("testdata/page/layout.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &pretender{size: 9, jobs: 1000, write: true, acts: make(chan string, 4),
 		name: func(i int) string { return fmt.Sprintf("athena-%d.athena.default.svc:7000", i) }}
 	b := openBrowser(t, p.serve(t))
@@ -42,9 +37,7 @@ func TestDashboardOfManyJobs(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			b.colours(scheme)
 			how := fmt.Sprintf("%d px wide, %s", width, scheme)
-			for _, fault := range evaluate[[]string](b, string(script)) {
-				t.Errorf("%s: %s", how, fault)
-			}
+			b.checkLayout(how)
 			b.accessible(how)
 		}
 	}
@@ -82,7 +75,7 @@ func TestDashboardOfGreatNumbers(t *testing.T) {
 	p := &pretender{size: 3, version: 1<<53 + 1,
 		name: func(i int) string { return fmt.Sprint("n", i) }}
 	b := openBrowser(t, p.serve(t))
-	for _, want := range []string{"9007199254740993.7", "yes, token 9007199254740993"} {
+	for _, want := range []string{"9007199254740993.7", "9007199254740993.0"} {
 		b.waitUntil(want, fmt.Sprintf(`[...document.querySelectorAll("#beliefs td")]
 			.some((td) => td.textContent === %q)`, want))
 	}
@@ -117,7 +110,9 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.waitForValue("n3 cannot lead billing until it is enabled.", pageSwitched)
 	b.waitUntil("the next leader", pageJobs+`.startsWith("billing|★ n1 Disable|")`)
 	b.waitUntil("who may not lead", pageJobs+`.endsWith("|– n3 Enable|")`)
-	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") {
+	// On a busy machine, the node may have lost the job before it was disabled.
+	if text := elected.stdout.String(); !strings.Contains(text, "lost    the member was disabled") &&
+		!strings.Contains(text, "not confirmed in time") {
 		t.Errorf("athena elect prints\n%s\nwant the reason why it no longer leads", text)
 	}
 	second.signal(syscall.SIGINT)
@@ -131,6 +126,7 @@ func TestDashboardOfJobs(t *testing.T) {
 	b.waitForValue("host 10.0.0.9 may lead billing again.", pageSwitched)
 	b.waitUntil("the member alone", pageJobs+`.endsWith("|– n3 Enable|")`)
 	b.clean()
+	b.close()
 	b = openBrowser(t, "http://"+site(reads))
 	b.waitUntil("what may not be changed here", pageJobs+`.endsWith("|– n3|")`)
 	b.clean()

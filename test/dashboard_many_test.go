@@ -17,10 +17,6 @@ import (
 // fifty.
 func TestDashboardOfMany(t *testing.T) {
 	t.Parallel()
-	script, err := os.ReadFile("testdata/page/layout.js")
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, c := range []struct {
 		size int
 		demo bool
@@ -44,15 +40,14 @@ func TestDashboardOfMany(t *testing.T) {
 			for _, scheme := range []string{"light", "dark"} {
 				b.colours(scheme)
 				how := fmt.Sprintf("%d nodes such as %s, %d px wide, %s", c.size, c.name(1), width, scheme)
-				for _, fault := range evaluate[[]string](b, string(script)) {
-					t.Errorf("%s: %s", how, fault)
-				}
+				b.checkLayout(how)
 				if c.size == 50 && (width == 360) == (scheme == "dark") {
 					b.accessible(how)
 				}
 			}
 		}
 		b.clean()
+		b.close()
 	}
 }
 
@@ -107,9 +102,9 @@ func TestDashboardOfManyEvents(t *testing.T) {
 	after := b.heap()
 	t.Logf("%d events within %v, %d polls of the nodes; the heap had %.2f MB before, %.2f after",
 		events, s.took, s.looks, before/1e6, after/1e6)
-	least, most := int64(s.took.Seconds()/2), int64(6*s.took.Seconds())+2
-	if s.looks < least || s.looks > most {
-		t.Errorf("%d polls of the nodes within %v, want %d to %d", s.looks, s.took, least, most)
+	// A machine with much other work polls less often.
+	if most := int64(6*s.took.Seconds()) + 2; s.looks < 1 || s.looks > most {
+		t.Errorf("%d polls of the nodes within %v, want 1 to %d", s.looks, s.took, most)
 	}
 	if after-before > heapSlack {
 		t.Errorf("the heap grew by %.2f MB", (after-before)/1e6)

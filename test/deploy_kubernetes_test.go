@@ -196,7 +196,8 @@ func TestDeployKubernetes(t *testing.T) {
 		all := renderOverlay(t, install)
 		checkKubernetes(t, all)
 		set := all["StatefulSet"]
-		if image := set.Spec.Template.Spec.Containers[0].Image; !strings.Contains(image, "/athena:v") {
+		image := set.Spec.Template.Spec.Containers[0].Image
+		if image != "registry.example.org/athena:COMMIT" {
 			t.Errorf("image %s, want the one of the kustomization", image)
 		}
 		for kind, m := range all {
@@ -231,8 +232,8 @@ func checkNodes(t *testing.T, service, set manifest) {
 			"ready, pods that start together, and one container", service, set)
 	}
 	c := set.Spec.Template.Spec.Containers[0]
-	if len(c.Args) != 1 || c.Args[0] != "run" {
-		t.Errorf("arguments %q, want the variables to configure athena run", c.Args)
+	if len(c.Args) != 1 || c.Args[0] != "guard" {
+		t.Errorf("arguments %q, want the variables to configure athena guard", c.Args)
 	}
 	var advertised []string
 	var seeds string

@@ -55,7 +55,7 @@ func renderOverlay(t *testing.T, kustomization string) map[string]manifest {
 	if err != nil {
 		t.Fatal(err)
 	}
-	remote := regexp.MustCompile(`https://github\.com/athena-go/athena//` + kubernetesFolder + `\S*`)
+	remote := regexp.MustCompile(`\S*athena/` + kubernetesFolder + `\b`)
 	if !remote.MatchString(kustomization) {
 		t.Fatalf("no base in\n%s", kustomization)
 	}

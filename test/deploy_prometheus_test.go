@@ -65,8 +65,8 @@ func startPrometheus(t *testing.T, token string, targets []string, edits ...stri
 
 // chanceAlerts are the alerts that firing leaves out, because chance and the speed of the machine
 // decide whether they fire. AthenaErrorBudget: its group is evaluated every 15 s, so it may miss
-// a short outage or count it as 15 s. AthenaSlowSync: the disk may be slow.
-var chanceAlerts = []string{"AthenaErrorBudget", "AthenaSlowSync"}
+// a short outage or count it as 15 s. AthenaSlowSync, AthenaDiskStalled: the disk may be slow.
+var chanceAlerts = []string{"AthenaErrorBudget", "AthenaSlowSync", "AthenaDiskStalled"}
 
 // firing returns the names of the alerts that fire, sorted, and the summary of each. It leaves out
 // chanceAlerts.
@@ -356,5 +356,43 @@ func TestPrometheusConfig(t *testing.T) {
 	if !slices.Contains(strings.Fields(string(readExample(t, "deploy/prometheus/targets.yaml"))),
 		"10.0.0.1:7070") {
 		t.Error("targets.yaml lists no node")
+	}
+}
+
+// TestDeployPrometheusReaches checks that the targets of Prometheus are the admin addresses of the
+// nodes that examples/athena.yaml configures, and that both use a token and no TLS.
+func TestDeployPrometheusReaches(t *testing.T) {
+	var node map[string]any
+	var targets []struct{ Targets []string }
+	var config struct {
+		Configs []struct {
+			Scheme        string
+			Authorization struct {
+				File string `yaml:"credentials_file"`
+			}
+		} `yaml:"scrape_configs"`
+	}
+	for name, into := range map[string]any{
+		"examples/athena.yaml": &node, "deploy/prometheus/targets.yaml": &targets,
+		"deploy/prometheus/prometheus.yaml": &config,
+	} {
+		if err := yaml.Unmarshal(readExample(t, name), into); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	_, port, _ := strings.Cut(fmt.Sprint(node["admin"]), ":")
+	var want []string
+	for _, seed := range node["seeds"].([]any) {
+		host, _, _ := strings.Cut(seed.(string), ":")
+		want = append(want, host+":"+port)
+	}
+	if got := targets[0].Targets; !slices.Equal(got, want) || node["admin"] != got[0] {
+		t.Errorf("targets %q, want those of nodes with admin %v: %q", got, node["admin"], want)
+	}
+	token := fmt.Sprint(node["admin-token-file"])
+	if got := config.Configs[0]; filepath.Base(token) != got.Authorization.File || got.Scheme != "" ||
+		has(node, "admin-cert") {
+		t.Errorf("Prometheus sends %+v, but the nodes have the token file %s, admin-cert: %v",
+			got, token, node["admin-cert"])
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -177,6 +178,65 @@ func TestFloorsDocumented(t *testing.T) {
 			name := strings.TrimSuffix(pattern, "...")
 			if !slices.ContainsFunc(drawn, func(s string) bool { return strings.HasPrefix(s, name) }) {
 				t.Errorf("docs/architecture.md draws %q on floor %d, want %s too", drawn, number, pattern)
+			}
+		}
+	}
+}
+
+// pastedVersion matches a version of Athena in a command or a file that a user copies.
+var pastedVersion = regexp.MustCompile(`athena[\w./-]*(?:@|_|\?ref=)(v\d+\.\d+\.\d+)|` +
+	`newTag: (v\d+\.\d+\.\d+)`)
+
+// untaggedVersions returns the versions in a text that a user would ask for in vain. The version of
+// a module that is replaced by a clone is v0.0.0.
+func untaggedVersions(text string, tags []string) (missing []string) {
+	for _, m := range pastedVersion.FindAllStringSubmatch(text, -1) {
+		if v := m[1] + m[2]; v != "v0.0.0" && !slices.Contains(tags, v) {
+			missing = append(missing, v)
+		}
+	}
+	return missing
+}
+
+// TestVersionsAreTagged checks that each version in a command of a page is a tag of git.
+func TestVersionsAreTagged(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("git", "-C", "..", "tag", "--list", "v*").Output()
+	if err != nil {
+		t.Skipf("git tag: %v: cannot list the releases", err)
+	}
+	for _, f := range tree.texts {
+		if path.Ext(f.path) == ".go" {
+			continue
+		}
+		text := strings.Join(f.lines, "\n")
+		for _, v := range untaggedVersions(text, strings.Fields(string(out))) {
+			t.Errorf("%s: %s is not tagged: give commands that work without it", f.path, v)
+		}
+	}
+	const planted = "go get github.com/athena-go/athena/cluster@v0.3.0\nathena_v0.2.0_linux.tar.gz\n" +
+		"https://github.com/athena-go/athena//deploy?ref=v0.1.0\nnewTag: v0.4.0\nquic-go v0.63.0"
+	got := untaggedVersions(planted, []string{"v0.2.0"})
+	if want := []string{"v0.3.0", "v0.1.0", "v0.4.0"}; !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+// TestNoGoRunInBackground checks that no page or comment starts a program with go run in the
+// background: a signal to the job would only end the go command.
+func TestNoGoRunInBackground(t *testing.T) {
+	tree, err := loadTree(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	background := regexp.MustCompile(`\bgo run\b.*&\s*$`)
+	for _, f := range tree.texts {
+		for i, line := range f.lines {
+			if background.MatchString(line) {
+				t.Errorf("%s: build the program and start that: a signal ends only go run", f.at(i))
 			}
 		}
 	}

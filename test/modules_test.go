@@ -3,6 +3,7 @@
 package test
 
 import (
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -88,8 +89,8 @@ func TestHeavyModules(t *testing.T) {
 // requirement matches the version of Athena that the go.mod of a nested module requires.
 var requirement = regexp.MustCompile(`(?m)^(?:require )?\s*github\.com/athena-go/athena (v\S+)`)
 
-// nextRelease returns the version that the nested modules require. It must be the same in all of
-// them and in README.md.
+// nextRelease returns the version that the nested modules require, which must be the same in all of
+// them.
 func nextRelease(t *testing.T) (version string) {
 	t.Helper()
 	for _, folder := range listModules(t) {
@@ -107,20 +108,42 @@ func nextRelease(t *testing.T) (version string) {
 			t.Errorf("%s requires Athena %s, another module %s", folder, got, version)
 		}
 	}
-	readme, err := os.ReadFile("../README.md")
+	return version
+}
+
+// TestReadmeWithoutARelease runs the commands of README.md in a module outside of this repository,
+// beside a clone: for package cluster, which its program imports, and for a module of contrib.
+func TestReadmeWithoutARelease(t *testing.T) {
+	dir := t.TempDir()
+	consumer := filepath.Join(dir, "consumer")
+	clone, err := filepath.Abs("..")
+	if err == nil {
+		err = errors.Join(os.Symlink(clone, filepath.Join(dir, "athena")), os.Mkdir(consumer, 0o700))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{
-		"go get github.com/athena-go/athena/cluster@" + version,
-		"go get github.com/athena-go/athena/contrib/NAME@" + version,
-		"go install github.com/athena-go/athena/cmd/athena@" + version,
+	const adapter = "github.com/athena-go/athena/contrib/gocron"
+	for name, text := range map[string]string{
+		"main.go":  string(readExample(t, "examples/embed/main.go")),
+		"other.go": "package main\n\nimport _ \"" + adapter + "\"\n",
 	} {
-		if !strings.Contains(strings.Join(strings.Fields(string(readme)), " "), want) {
-			t.Errorf("README.md lacks %q", want)
+		if err := os.WriteFile(filepath.Join(consumer, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return version
+	goCommand(t, consumer, "mod", "init", "example.org/consumer")
+	commands := regexp.MustCompile("\n```\ngo (mod edit .*)\ngo (mod tidy)\n```\n").
+		FindStringSubmatch(string(readExample(t, "README.md")))
+	if commands == nil {
+		t.Fatal("README.md does not add Athena to a module")
+	}
+	goCommand(t, consumer, strings.Fields(commands[1])...)
+	ofAdapter := strings.ReplaceAll(commands[1], "athena-go/athena", "athena-go/athena/contrib/gocron")
+	ofAdapter = strings.ReplaceAll(ofAdapter, "../athena", "../athena/contrib/gocron")
+	goCommand(t, consumer, strings.Fields(ofAdapter)...)
+	goCommand(t, consumer, strings.Fields(commands[2])...)
+	goCommand(t, consumer, "list", "-deps", ".")
 }
 
 // tagSources commits the sources to a repository of its own, tags them as the next release and
@@ -179,7 +202,7 @@ func TestAConsumerBuilds(t *testing.T) {
 			goCommand(t, dir, append(build, packages)...)
 		})
 	}
-	t.Run("README.md", func(t *testing.T) { // its program, after its first command alone
+	t.Run("README.md", func(t *testing.T) { // its program
 		dir := t.TempDir()
 		program, err := os.ReadFile("../examples/embed/main.go")
 		if err == nil {
@@ -214,4 +237,13 @@ func TestScripts(t *testing.T) {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
 	}
+}
+
+func readExample(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

@@ -5,6 +5,7 @@
 package test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,53 @@ func TestExampleGuide(t *testing.T) {
 		})
 	}
 	stopProcess(t, all[0])
+}
+
+// TestExampleCommands pastes the commands in the comments of the programs of README.md and
+// docs/guide.md into a shell, on free ports. A signal to a job must reach the program: it leaves on
+// SIGTERM, and another one sees SIGKILL.
+func TestExampleCommands(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("bash is not installed: other shells have no job control in scripts")
+	}
+	athena, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"embed", "guide"} {
+		comment, _, _ := strings.Cut(string(readExample(t, "examples/"+name+"/main.go")), "\npackage ")
+		var commands []string
+		for _, m := range regexp.MustCompile(`(?m)^//\t(.*)$`).FindAllStringSubmatch(comment, -1) {
+			commands = append(commands, strings.TrimSuffix(m[1], "&")+" ")
+		}
+		if len(commands) != 6 || commands[0] != "go build -o try/ ./cmd/athena ./examples/"+name+" " {
+			t.Fatalf("examples/%s has the commands %q, want a build and three processes", name, commands)
+		}
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "try"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, path := range map[string]string{"athena": athena, name: buildExample(t, name)} {
+			if err := os.Symlink(path, filepath.Join(dir, "try", file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range commands[3:] {
+			commands[3+i] += fmt.Sprintf("> out%d 2>&1 &", i)
+		}
+		script := onFreePorts(t, strings.Join(commands[1:], "\n")) + "\n" + strings.Join([]string{
+			"for i in 0 1 2; do until grep -q 'leader' out$i; do sleep 0.05; done; done",
+			"kill %1; wait %1; kill -9 %2; wait %2 || echo killed $?; kill %3; wait %3",
+		}, "\n")
+		cmd := exec.Command(bash, "-euc", script)
+		cmd.Dir = dir
+		p := startCommand(t, nil, cmd)
+		if code := p.wait(); code != 0 || p.stdout.String() != "killed 137\n" {
+			t.Errorf("%s\nexit %d, output %q, want 0 and the exit code of SIGKILL", script, code, &p.stdout)
+		}
+	}
 }
 
 // stopProcess checks that an example ends without an error after SIGTERM.

@@ -46,7 +46,7 @@ func TestProcessForward(t *testing.T) {
 		leader = c.settle(1, 2, 3)
 	}
 	other := 3 - leader // of the nodes 1 and 2
-	act(0, fmt.Sprint("n", other), "transfer", "--to", fmt.Sprint("n", other))
+	act(0, fmt.Sprint("n", other), "transfer", fmt.Sprint("n", other))
 	c.settle(1, 2, 3)
 	act(1, "read-only", "drain", "n3")
 	act(2, "is empty", "drain", "")

@@ -77,14 +77,14 @@ func TestGroupRunsOneCommand(t *testing.T) {
 	if want := fmt.Sprintf("begin:%d:delivery", first); n.lines()[0] != want {
 		t.Errorf("noted %q, want %q", n.lines(), want)
 	}
-	c.groupWork(n, first, quickLowest...).ended(1, "the group is already open")
+	c.groupWork(n, first, quickLowest...).ended(125, "the group is already open")
 
 	all[first-1].signal(syscall.SIGKILL)
 	n.want(fmt.Sprintf("begin:%d:delivery", first), fmt.Sprintf("end:%d", first),
 		fmt.Sprintf("begin:%d:delivery", n.waitOther(first)))
 	second := n.waitLeader()
 	nodes[second-1].signal(syscall.SIGTERM)
-	all[second-1].ended(1, "stopped campaigning for delivery: ")
+	all[second-1].ended(125, "stopped campaigning for delivery: ")
 	third := n.waitOther(first, second)
 	if third != n.waitLeader() {
 		t.Errorf("noted %q, want the command of node %d alone", n.lines(), third)
@@ -107,7 +107,7 @@ func TestGroupOfANodeThatDies(t *testing.T) {
 		})
 		nodes[0].signal(how)
 		n.want("begin:1:delivery", "end:1", "begin:2:delivery")
-		first.ended(1, "stopped campaigning for delivery: ")
+		first.ended(125, "stopped campaigning for delivery: ")
 	}
 }
 
@@ -140,7 +140,7 @@ func TestGroupByFile(t *testing.T) {
 		return strings.Contains(standby.stderr.String(), "leader  none")
 	})
 	nodes[0].signal(syscall.SIGTERM)
-	static.ended(1, "stopped campaigning for delivery: ")
+	static.ended(125, "stopped campaigning for delivery: ")
 	n.want("begin:1:delivery", "end:1")
 	standby.signal(syscall.SIGTERM)
 	standby.ended(0, "")

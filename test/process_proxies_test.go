@@ -314,7 +314,7 @@ func (p *proxied) timesDone() map[string]int {
 }
 
 // busy is added to bounds of time, because the machine may run other tests.
-const busy = time.Second
+const busy = 4 * time.Second
 
 // refused returns how many requests reached nodes that do not lead.
 func (p *proxied) refused() (sum int) {

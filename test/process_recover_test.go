@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
 )
 
 // TestProcessRecover checks recovery after two of three nodes have permanently lost their
@@ -72,20 +72,20 @@ func TestProcessRecover(t *testing.T) {
 
 	code, stdout, stderr := run(t, append(recoverArgs, "--confirm", "athena")...)
 	if code != 0 || !strings.Contains(stdout, c.addrs[2]) ||
-		!strings.Contains(stdout, fmt.Sprintf("continue above %d.", known)) {
+		!strings.Contains(stdout, fmt.Sprintf("continue above %v.", member.Token{Version: known})) {
 		t.Fatalf("exit %d, %s, %s; want 0, what it discarded, and the next steps", code, stdout, stderr)
 	}
 	refused("a second time", store.ErrUnused.Error(), 1, "--confirm", "athena")
 
+	c.recoverAbove(known, 2, 3)
 	all, leader := c.startAll()
-	s, ok := c.status(leader)
-	if !ok || s.Token != known+1 {
+	if s, ok := c.status(leader); !ok || s.Token != known+1 {
 		t.Errorf("got token %d, want %d in the new cluster", s.Token, known+1)
 	}
 
 	// The operator read a higher token in the storage: the lost directories knew it.
 	kill(all)
-	c.recoverAbove(known + 50)
+	c.recoverAbove(known+50, 1, 2, 3)
 	_, leader = c.startAll()
 	if s, ok := c.status(leader); !ok || s.Token != known+51 {
 		t.Errorf("got token %d, want %d", s.Token, known+51)
@@ -107,7 +107,7 @@ func TestProcessRecoverNewNodesFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.recoverAbove(above)
+	c.recoverAbove(above, 1, 2, 3)
 	for i := 2; i <= 3; i++ {
 		c.start(i)
 	}
@@ -122,14 +122,12 @@ func TestProcessRecoverNewNodesFirst(t *testing.T) {
 	}
 }
 
-// recoverAbove recovers every node above the fencing token of the leader with this token.
-func (c *nodes) recoverAbove(token uint64) {
+// recoverAbove recovers nodes above the fencing token of the leader with this token.
+func (c *nodes) recoverAbove(token uint64, ids ...int) {
 	c.t.Helper()
-	above := strconv.FormatUint(token, 10)
-	for i := range c.addrs {
-		args := []string{
-			"recover", "--data-dir", c.store(i + 1), "--tokens-above", above + "000000000000",
-		}
+	above := member.Token{Version: token}.String()
+	for _, i := range ids {
+		args := []string{"recover", "--data-dir", c.store(i), "--tokens-above", above}
 		code, stdout, stderr := run(c.t, args...)
 		if code != 1 || !strings.Contains(stdout, "would continue above "+above+".") {
 			c.t.Fatalf("unconfirmed: exit %d, %s, %s; want 1 and the token", code, stdout, stderr)
@@ -179,7 +177,7 @@ func TestProcessRecoverWithoutStore(t *testing.T) {
 	}
 	given := []string{"recover", "--data-dir", dir, "--tokens-above", "7000000000017"}
 	if code, stdout, stderr := run(t, given...); code != 1 ||
-		!strings.Contains(stdout, "would continue above 7.") ||
+		!strings.Contains(stdout, "would continue above 7000000000000.") ||
 		!strings.Contains(stderr, "add --confirm CLUSTER") {
 		t.Errorf("unconfirmed: exit %d, %s%s; want 1, version 7 and a mention of --confirm", code,
 			stdout, stderr)

@@ -82,7 +82,7 @@ func buildRelease(t *testing.T) (folder string) {
 }
 
 // TestProcessReleaseArchive checks that the archive has the licence of every linked module, and
-// that the instructions in its unit start a node from its files alone.
+// that docs/deployment.md starts a node from its files alone.
 func TestProcessReleaseArchive(t *testing.T) {
 	t.Parallel()
 	needBuilds(t)
@@ -116,8 +116,8 @@ func TestProcessReleaseArchive(t *testing.T) {
 	c := newNodes(t, 1)
 	installUnit(t, archive, host, strings.NewReplacer(
 		"size: 3", "size: 1", "- 10.0.0.2:7000", "", "- 10.0.0.3:7000", "", "10.0.0.1:7000", c.addrs[0],
-		"/var/lib/athena", c.store(1), "127.0.0.1:7070", c.admin(1), "/etc/athena", host+"/etc/athena",
-		"#log-format: console", "log-format: json"))
+		"/var/lib/athena", c.store(1), "10.0.0.1:7070", c.admin(1), "admin-token-file: ", "#",
+		"/etc/athena", host+"/etc/athena", "#log-format: console", "log-format: json"))
 	unit, err := os.ReadFile(filepath.Join(host, "etc/systemd/system/athena.service"))
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +192,9 @@ func modulePaths(modules []*debug.Module) (paths []string) {
 	return paths
 }
 
-// installUnit runs the commands in the comment of the archive's unit, except systemctl and useradd,
-// on a host whose root is a folder. Where the comment says to edit athena.yaml, edit does.
+// installUnit runs the commands of docs/deployment.md in the folder of an archive, on a host whose
+// root is a folder, except those that change the system. Where a comment says to edit athena.yaml,
+// edit does.
 func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
 	t.Helper()
 	for _, dir := range []string{"etc/systemd/system", "etc/sysctl.d", "usr/local/bin", "var/lib"} {
@@ -201,17 +202,16 @@ func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
 			t.Fatal(err)
 		}
 	}
-	unit, err := os.ReadFile(filepath.Join(archive, "athena.service"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	commands := regexp.MustCompile(`(?m)^#   (.*)$`).FindAllSubmatch(unit, -1)
+	_, section, _ := strings.Cut(string(readExample(t, "docs/deployment.md")), "\n## systemd\n")
+	_, block, _ := strings.Cut(section, "\n```\n")
+	block, _, _ = strings.Cut(block, "\n```\n")
+	commands := strings.Split(block, "\n")
 	if len(commands) < 10 {
-		t.Fatalf("the unit has %d commands, want those that install it", len(commands))
+		t.Fatalf("the page has %d commands, want those that install the unit", len(commands))
 	}
-	for _, command := range commands {
-		text := string(command[1])
-		if strings.HasPrefix(text, "systemctl ") || strings.HasPrefix(text, "useradd ") {
+	onSystem := regexp.MustCompile(`^(systemctl|useradd|sysctl|export) | athena members$`)
+	for _, text := range commands {
+		if onSystem.MatchString(text) {
 			continue
 		}
 		text = onHost(host).Replace(asUser.Replace(text))

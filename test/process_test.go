@@ -26,7 +26,7 @@ import (
 
 // patience is the longest wait for real processes. It is long because speed is measured
 // elsewhere and this machine may be busy.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // program builds athena once for all tests of processes.
 var program = sync.OnceValues(func() (string, error) {

@@ -242,9 +242,10 @@ func TestPlainWordsFindsThem(t *testing.T) {
 
 // These are the word limits of README.md and of docs. The limit of docs excludes the protocol, the
 // generated list of log lines, the decisions, and the runbooks, of which an operator opens one at a
-// time. The goal for docs was 20,000; 1,500 are for compatibility, drills, regions and proxies.
+// time. The goal for docs was 20,000; 1,500 are for compatibility, drills, regions and proxies, and
+// 500 for what a newcomer could not find in events.md.
 const (
-	maxDocsWords   = 22_500
+	maxDocsWords   = 23_000
 	maxReadmeWords = 900
 )
 

@@ -15,11 +15,14 @@ const listed = 3; // names listed for a shared column
 
 // The rows about the node itself. Rows with compared set are compared across nodes.
 const facts = [
-  { title: "role", value: (s) => roles[s.role] ?? s.role },
+  { title: "role", value: (s) =>
+    // A member that holds a state and has lost its leader asks to join again.
+    (s.role === "joining" && s.view.members.length ? "○ seeks a leader" : roles[s.role] ?? s.role) },
   { title: "follows", value: (s, name) => name(s.view.leader) || "none", compared: true },
   { title: "version", value: (s) => `${s.view.version_text}.${s.view.revision_text}`,
     compared: (s) => s.view.version_text },
-  { title: "authority", value: (s) => (s.token > 0 ? `yes, token ${s.token_text}` : "no"), compared: true },
+  { title: "authority", value: (s) => (s.token > 0 ? "yes" : "no"), compared: true },
+  { title: "token", value: (s) => (s.token > 0 ? s.fencing_token : "–"), compared: true },
   { title: "lease left", value: (s) =>
     (s.lease_remaining_ms > 0 ? milliseconds(s.lease_remaining_ms) : "–") },
   { title: "uptime", value: (s) => milliseconds(s.uptime_ms) },

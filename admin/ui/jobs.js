@@ -117,7 +117,7 @@ export class Jobs {
         disabledIn(j).flatMap((c) =>
           [`– ${this.#called(c)} `, ...(j.known ? this.#button("enable", j, c) : [])]),
         list(j.latches.map((l) => `${cut(l.name)} (${j.known ? this.#holder(l.holder) :
-          last(this.#holder(l.holder))}, ${l.holder.token.text})`), listed),
+          last(this.#holder(l.holder))}, ${l.holder.token.text}${l.stuck ? ", stuck" : ""})`), listed),
       ]));
   }
 

@@ -217,5 +217,5 @@ function member(address, name, m, fact) {
 function traitsOf(m) {
   const preference = m?.preference ?? 0;
   const labels = Object.entries(m?.labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  return [preference < 0 ? "witness" : preference > 0 && `preference ${preference}`, ...labels].filter(Boolean);
+  return [preference === "never" ? "witness" : preference > 0 && `preference ${preference}`, ...labels].filter(Boolean);
 }

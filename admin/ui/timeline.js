@@ -60,7 +60,7 @@ function tookOf(ms) {
 // A TermBand is the band of leaders.
 export class TermBand {
   #root;
-  #terms = []; // { from, name, token }, oldest first; name is empty if there is no leader
+  #terms = []; // { from, name, version, token }, oldest first; name is empty if there is no leader
 
   constructor(root) {
     this.#root = root;
@@ -71,7 +71,8 @@ export class TermBand {
     const s = reference?.status;
     const leads = s?.token > 0;
     const term = {
-      name: leads ? names.get(s.view.leader) ?? s.view.leader : "", token: leads ? s.token_text : "",
+      name: leads ? names.get(s.view.leader) ?? s.view.leader : "",
+      version: leads ? s.token_text : "", token: leads ? s.fencing_token : "",
     };
     const last = this.#terms.at(-1);
     const now = Date.now();
@@ -92,7 +93,7 @@ export class TermBand {
       const from = x(term.from);
       const to = i + 1 < this.#terms.length ? x(this.#terms[i + 1].from) : width;
       parts.push(svg("rect", {
-        class: term.name ? `term turn${BigInt(term.token) % 2n}` : "gap", x: from.toFixed(1), y: band.top,
+        class: term.name ? `term turn${BigInt(term.version) % 2n}` : "gap", x: from.toFixed(1), y: band.top,
         width: Math.max(1, to - from).toFixed(1), height: band.bottom - band.top,
       }, svg("title", {}, term.name ? `${term.name}, token ${term.token}` : "no leader")));
       if (term.name && to - from > term.name.length * letter + 10) {

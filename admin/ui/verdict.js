@@ -36,7 +36,7 @@ export function verdict(looks, names) {
   const s = there[0].status;
   const all = there.length === 1 ? "The only node that responds" : `All ${there.length} nodes that respond`;
   const accord = there.length === 1 ? `${all} ${belief(s, name, 1)}.${rest}` :
-    `${all} agree on the leader.${rest}`;
+    `${all} ${s.token > 0 ? "agree on the leader" : "have no leader with authority"}.${rest}`;
   if (s.token > 0) {
     return { mood: "good", shape: "●", text: `${name(s.view.leader)} leads with authority`, accord };
   }

@@ -63,22 +63,29 @@ func (a *acting) SetLabels(_ context.Context, labels map[string]string) error {
 	return nil
 }
 
-func TestAct(t *testing.T) {
+// actCase is a command that makes a node do something.
+type actCase struct {
+	name, at string
+	args     []string
+	code     int
+	stdout   string
+	stderr   string
+	did      string
+}
+
+// handedTo1 is the output after leadership was handed over to n1.
+const handedTo1 = "NAME  ADDRESS  TOKEN\nn1    h:1      3000000000000\n"
+
+func TestTransfer(t *testing.T) {
 	a := &acting{}
-	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
+	write := admin.WithWrite(a, nil)
 	led, leaderless := answering(t, pair(3), write), answering(t, pair(0), write)
-	readOnly := answering(t, pair(3))
-	const leader, kept = "NAME  ADDRESS  TOKEN\nn1    h:1      3\n", "at most 3 members remain\n"
-	for _, c := range []struct {
-		name, at string
-		args     []string
-		code     int
-		stdout   string
-		stderr   string
-		did      string
-	}{
+	const leader = handedTo1
+	a.tryAll(t, []actCase{
 		{"transfer", led, []string{"transfer"}, cli.ExitDone, leader, "", "transfer -"},
 		{"transfer to a name", led, []string{"transfer", "--to", "n1"}, cli.ExitDone, leader, "",
+			"transfer h:1"},
+		{"transfer to a member", led, []string{"transfer", "n1"}, cli.ExitDone, leader, "",
 			"transfer h:1"},
 		{"transfer to an address", led, []string{"transfer", "--to", "h:1"}, cli.ExitDone, leader, "",
 			"transfer h:1"},
@@ -88,6 +95,22 @@ func TestAct(t *testing.T) {
 			`responded: to "n9": no member has this`, ""},
 		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, cli.ExitDone,
 			"{\n  \"leader\": null\n}\n", "there is no leader with authority yet", "transfer -"},
+		{"two members", led, []string{"transfer", "n1", "--to", "n2"}, cli.ExitUsage, "",
+			`--to replaces MEMBER: remove "n1" or --to`, ""},
+		{"two arguments", led, []string{"transfer", "n1", "n2"}, cli.ExitUsage, "",
+			`unexpected argument "n2"`, ""},
+		{"empty member", led, []string{"transfer", ""}, cli.ExitUsage, "", "an argument is empty", ""},
+	})
+}
+
+func TestAct(t *testing.T) {
+	a := &acting{}
+	write := admin.WithWrite(a, func() { a.did = append(a.did, "leave") })
+	led, leaderless := answering(t, pair(3), write), answering(t, pair(0), write)
+	readOnly := answering(t, pair(3))
+	const leader = handedTo1
+	const kept = "at most 3 members remain\n"
+	a.tryAll(t, []actCase{
 		{"drain", led, []string{"drain"}, cli.ExitDone, leader, "", "drain"},
 		{"release", led, []string{"release", "--keep", "3"}, cli.ExitDone, kept, "", "keep 3"},
 		{"drain without quorum", leaderless, []string{"drain"}, cli.ExitDone, "", "no leader", "drain"},
@@ -115,9 +138,15 @@ func TestAct(t *testing.T) {
 		{"no event", led, []string{"send", "Order"}, cli.ExitUsage, "", "JSON is missing", ""},
 		{"unquoted", led, []string{"send", "Order", `{"ID":`, `7}`}, cli.ExitUsage, "", "quote", ""},
 		{"argument", led, []string{"leave", "now"}, cli.ExitUsage, "", `unexpected argument "now"`, ""},
-		{"leader", led, []string{"transfer", "n2"}, cli.ExitUsage, "",
-			"name the next leader by --to n2", ""},
-	} {
+		{"drill two members", led, []string{"drill", "n1", "n2", "--", "true"}, cli.ExitUsage, "",
+			`unexpected argument "n2"`, ""},
+	})
+}
+
+// tryAll runs the commands and checks their output and what they did.
+func (a *acting) tryAll(t *testing.T, cases []actCase) {
+	t.Helper()
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			a.did = nil
 			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)

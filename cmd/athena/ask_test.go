@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,8 @@ func pair(token uint64) fake {
 	f.Token.Version = token
 	f.View = member.View{Role: member.Leading, Leader: ms[0].Address, Version: 3, Members: ms}
 	f.OtherSeeds = []member.Address{ms[1].Address}
+	f.PeerFaults = []cluster.PeerFault{{Address: ms[1].Address, Why: "refused"}}
+	f.MissingSeeds = []cluster.MissingSeed{{Address: ms[1].Address, Why: "no answer"}}
 	if token == 0 {
 		f.NoLeader = "needs 2 of the 2 voters"
 	}
@@ -62,6 +65,17 @@ func TestStatusOfADrainedNode(t *testing.T) {
 	f.Drained = true
 	_, stdout, _ := athena("status", "--admin", answering(t, f))
 	want := "n1 at h:1, joining (holds version 3.7), drained: it leads only if no other member can\n"
+	if !strings.Contains(stdout, want) {
+		t.Errorf("status prints\n%s\nwant %q", stdout, want)
+	}
+}
+
+// TestStatusNamesTheDisk checks that the status of a node blames a disk that does not answer.
+func TestStatusNamesTheDisk(t *testing.T) {
+	f := pair(3)
+	f.NotSaving = "the disk does not answer"
+	_, stdout, _ := athena("status", "--admin", answering(t, f))
+	want := "the disk does not answer: do not restart another node\n"
 	if !strings.Contains(stdout, want) {
 		t.Errorf("status prints\n%s\nwant %q", stdout, want)
 	}
@@ -126,14 +140,17 @@ func TestAdviceForConnections(t *testing.T) {
 	}
 }
 
+// question is a command that asks nodes.
+type question struct {
+	name, at       string
+	args           []string
+	code           int
+	stdout, stderr string
+}
+
 func TestAsk(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
-	for _, c := range []struct {
-		name, at       string
-		args           []string
-		code           int
-		stdout, stderr string
-	}{
+	tryQuestions(t, []question{
 		{"members", led, []string{"members"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n" +
 			"n1    h:1      active       leader  seed  12           0           -       b\n" +
@@ -156,15 +173,17 @@ func TestAsk(t *testing.T) {
 			"[]\n", "has not joined a cluster"},
 		{"leader", led, []string{"leader"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
-			"n1    h:1      3\n", ""},
+			"n1    h:1      3000000000000\n", ""},
 		{"no leader", leaderless, []string{"leader"}, cli.ExitFailed, "", "no leader has the support"},
 		{"no leader as JSON", leaderless, []string{"leader", "-o", "json"}, cli.ExitFailed, "",
 			"no leader has the support"},
 		{"status", led, []string{"status"}, cli.ExitDone, "" +
 			"node     n1 at h:1, leader\n" +
 			"cluster  c, 1 of 2 members active, 2 make a majority\n" +
-			"leader   n1 at h:1, token 3\n" +
+			"leader   n1 at h:1, token 3000000000000\n" +
 			"seeds    h:2 has different --seeds: use the same list on every node of a cluster\n" +
+			"missing  seed h:2: no answer\n" +
+			"fault    h:2: refused\n" +
 			"lease    0 ms left\n" +
 			"view     version 3, revision 0\n" +
 			"running  0s, b, protocol 3\n", ""},
@@ -184,7 +203,56 @@ func TestAsk(t *testing.T) {
 			"refused  12 handshakes with a wrong secret or certificate\n" +
 			"running  0s, b, protocol 3\n", ""},
 		{"no node", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
-	} {
+	})
+}
+
+// TestAskSeveral checks what nodes print about several nodes, and about the leader.
+func TestAskSeveral(t *testing.T) {
+	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
+	tryQuestions(t, []question{
+		{"the first that answers", "127.0.0.1:1," + led, []string{"leader"}, cli.ExitDone, "" +
+			"NAME  ADDRESS  TOKEN\n" +
+			"n1    h:1      3000000000000\n", ""},
+		{"all", led + "," + led + "," + leaderless + ",127.0.0.1:1", []string{"status", "--all"},
+			cli.ExitDone, "" +
+				"NODE         ROLE    LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
+				"n1           leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
+				"n1           leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
+				"n1           leader  !none   !0             3.0   1/2     -        ok    b\n" +
+				"127.0.0.1:1  no answer: dial tcp 127.0.0.1:1: connect: connection refused\n", ""},
+		{"all through one", led, []string{"status", "--all"}, cli.ExitDone, "" +
+			"NODE  ROLE    LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
+			"n1    leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
+			"n2    no answer: no response from n2: this program does not query other members " +
+			"(admin.Answer)\n", ""},
+		{"all of none", "127.0.0.1:1,127.0.0.1:2", []string{"status", "--all"}, cli.ExitFailed, "",
+			"start one of these nodes"},
+		{"why", led, []string{"why"}, cli.ExitDone, "n1 at h:1 leads.\nh:2: refused.\n", ""},
+		{"why none", leaderless, []string{"why"}, cli.ExitDone,
+			"No leader with authority: needs 2 of the 2 voters.\n", ""},
+	})
+}
+
+// TestDiskColumn checks what the table of all nodes shows of their disks.
+func TestDiskColumn(t *testing.T) {
+	views := []nodeView{
+		{Node: "n1", Status: &adminapi.Status{SaveMS: 1}},
+		{Node: "n2", Status: &adminapi.Status{SaveMS: 338.4}},
+		{Node: "n3", Status: &adminapi.Status{SaveMS: 7000, NotSaving: "the disk does not answer"}},
+	}
+	markDifferences(views)
+	for i, want := range []string{"ok", "slow (340ms)", "not saving"} {
+		marked := slices.Contains(views[i].Differs, "disk")
+		if got := diskText(*views[i].Status); got != want || marked != (i > 0) {
+			t.Errorf("n%d: %q, marked %v, want %q", i+1, got, marked, want)
+		}
+	}
+}
+
+// tryQuestions runs the commands and checks their output.
+func tryQuestions(t *testing.T, questions []question) {
+	t.Helper()
+	for _, c := range questions {
 		t.Run(c.name, func(t *testing.T) {
 			code, stdout, stderr := athena(append(c.args, "--admin", c.at)...)
 			if diff := cmp.Diff(c.stdout, stdout); code != c.code || diff != "" {
@@ -205,7 +273,7 @@ func TestAskUnnamed(t *testing.T) {
 	}
 	f.Self = f.View.Members[0]
 	_, stdout, _ := athena("status", "--admin", answering(t, f))
-	for _, want := range []string{"node     h:1, leader\n", "leader   h:1, token 3\n"} {
+	for _, want := range []string{"node     h:1, leader\n", "leader   h:1, token 3000000000000\n"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("athena status prints\n%s\nwant %q in it", stdout, want)
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -60,15 +61,26 @@ func newConfigCheck() *cobra.Command {
 		Long: "check takes the flags, variables and file of athena run and reports all errors at\n" +
 			"once, each with its position and how to fix it. It checks the values, the secret, token and\n" +
 			"certificate files, the listen addresses and the data directory. Run it on the machine\n" +
-			"of the node, as the user that runs the node.\n\n" +
+			"of the node, as the user that runs the node. It resolves names for at most 3 seconds and\n" +
+			"warns of addresses that other nodes cannot reach.\n\n" +
 			"check opens no port, takes no lock and creates nothing, so it can run beside the node.\n" +
 			"It cannot detect a port or data directory in use, or a conflict with other nodes; those\n" +
-			"appear only when the node starts. Warnings do not change the exit code.",
+			"appear only when the node starts. Warnings do not change the exit code.\n\n" +
+			"If only a file is given, and it has only the key groups, check checks the groups.",
 		Example: "  athena config check --config athena.yaml\n" +
 			"  athena config check --config athena.yaml && systemctl restart athena",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			settings.WarnMisspelled(cmd.ErrOrStderr(), os.Environ())
+			groups, err := settings.CheckGroups(cmd.Flags(), os.Getenv)
+			if err == nil && len(groups) > 0 {
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "no errors: groups %s, and no node\n",
+					strings.Join(groups, ", "))
+				return err
+			}
+			if err != nil {
+				return cli.Usage(err)
+			}
 			c, err := s.Settle(cmd.Flags(), os.Getenv)
 			if err != nil {
 				return cli.Usage(err)
@@ -79,6 +91,7 @@ func newConfigCheck() *cobra.Command {
 					o.At, o.Key, o.By)
 			}
 			warnRisks(cmd.ErrOrStderr(), c)
+			warnAddresses(cmd.Context(), cmd.ErrOrStderr(), c, net.DefaultResolver.LookupNetIP)
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "no errors: node %s of cluster %q, %d members\n",
 				c.Advertise, c.Cluster, c.Size)
 			return err

@@ -48,6 +48,38 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// TestConfigCheckOfGroups checks that config check checks the groups alone if nothing configures a
+// node.
+func TestConfigCheckOfGroups(t *testing.T) {
+	const groups = "groups: {a: {strategy: lowest}, b: {strategy: static}}\n"
+	t.Setenv("ATHENA_ADMIN", "127.0.0.1:7070") // also read by athena group
+	for _, c := range []struct {
+		file, flag string
+		code       int
+		want       string
+	}{
+		{groups, "", cli.ExitDone, "no errors: groups a, b, and no node\n"},
+		{"groups: {a: {strategy: static, alive: 1s}}", "", cli.ExitUsage, "alive applies only to"},
+		{"groups: {a: 3}", "", cli.ExitUsage, ":1:13: must consist of lines"},
+		{groups + "adr: 127.0.0.1:7001\n", "", cli.ExitUsage, "did you mean addr?"},
+		{groups + "size: 3\n", "", cli.ExitUsage, "--addr is required"},
+		{groups, "--size=3", cli.ExitUsage, "--addr is required"},
+		{"groups: {}\n", "", cli.ExitUsage, "--addr is required"},
+		{groups + sound, "", cli.ExitDone, "no errors: node 127.0.0.1:7001"},
+	} {
+		args := []string{"config", "check", "--config", configFile(t, c.file)}
+		if c.flag != "" {
+			args = append(args, c.flag)
+		}
+		code, stdout, stderr := athena(args...)
+		extra := !strings.Contains(c.want, "addr") && strings.Contains(stderr, "--addr is required")
+		if code != c.code || !strings.Contains(stdout+stderr, c.want) || extra {
+			t.Errorf("%q %s: code %d, %q, %q, want %d and %q", c.file, c.flag, code, stdout, stderr,
+				c.code, c.want)
+		}
+	}
+}
+
 // TestConfigCheckWarnsOfOverrides checks the warning about keys of the file that have no effect.
 func TestConfigCheckWarnsOfOverrides(t *testing.T) {
 	path := configFile(t, sound+"cluster: a\nmemory: true\n")

@@ -29,11 +29,14 @@ func TestPageExample(t *testing.T) {
 func wantValid(t *testing.T, text []byte) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if code, _, stderr := athena("secret", "new", "secret"); code != cli.ExitDone {
-		t.Fatalf("secret new: %s", stderr)
+	for _, name := range []string{"secret", "admin-token"} {
+		if code, _, stderr := athena("secret", "new", name); code != cli.ExitDone {
+			t.Fatalf("secret new: %s", stderr)
+		}
 	}
 	here := strings.NewReplacer("addr: 10.0.0.1:7000\n", "addr: ':7000'\nadvertise: 10.0.0.1:7000\n",
-		"/etc/athena/secret", "secret", "/var/lib/athena", t.TempDir()).Replace(string(text))
+		"/etc/athena/secret", "secret", "/etc/athena/admin-token", "admin-token",
+		"10.0.0.1:7070", "127.0.0.1:0", "/var/lib/athena", t.TempDir()).Replace(string(text))
 	code, stdout, stderr := athena("config", "check", "--config", configFile(t, here))
 	if code != cli.ExitDone || stderr != "" {
 		t.Errorf("code %d, %s%s\n%s", code, stdout, stderr, text)

@@ -43,17 +43,20 @@ var contract = map[string]map[string]string{
 	"leave":    {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
 	"drill": {"admin": "127.0.0.1:7070", "output": "table", "member": "", "yes": "false",
 		"max-leaderless": "2s", "back-within": "1m0s"},
-	"release":      {"admin": "127.0.0.1:7070", "output": "table", "keep": "0"},
-	"jobs":         {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": ""},
+	"release": {"admin": "127.0.0.1:7070", "output": "table", "keep": "0"},
+	"jobs": {"admin": "127.0.0.1:7070", "output": "table", "admin-token-file": "",
+		"changes": "false"},
 	"jobs enable":  {"admin": "127.0.0.1:7070", "output": "table", "host": ""},
 	"jobs disable": {"admin": "127.0.0.1:7070", "output": "table", "host": ""},
 	"lock": {"admin": "127.0.0.1:7070", "output": "table", "timeout": "0s", "permits": "0",
-		"kill-after": "10s"},
+		"kill-after": "10s", "conflict-exit-code": "124", "holder": ""},
 	"elect": {"admin": "127.0.0.1:7070", "output": "table", "listen": "false",
-		"kill-after": "10s"},
+		"kill-after": "10s", "holder": ""},
 	"group": {"admin": "127.0.0.1:7070", "output": "table", "config": "", "strategy": "",
 		"grace": "15s", "sample": "1s", "alive": "10s", "campaign": "5s", "hold": "1m0s",
 		"retry-for": "0s", "kill-after": "10s"},
+	"guard":         {"config": "", "size": "0", "data-dir": "", "kill-after": "10s"},
+	"obituary":      {"config": "", "size": "0", "data-dir": ""},
 	"sim":           {"seed": "0", "runs": "100", "size": "0", "for": "0s"},
 	"bench":         {},
 	"config check":  {"config": "", "size": "0"},
@@ -72,6 +75,7 @@ var contract = map[string]map[string]string{
 // short maps flags to their one-letter names.
 var short = map[string]string{
 	"output": "o", "help": "h", "follow": "f", "listen": "l", "permits": "n",
+	"conflict-exit-code": "E",
 }
 
 // verb returns the command for a verb.

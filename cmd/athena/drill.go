@@ -48,23 +48,27 @@ func newDrill() *cobra.Command {
 	var d drill
 	var cmd *cobra.Command
 	cmd = ask.NewCommand(ask.Verb{
-		Use:   "drill [--member NAME] -- COMMAND [ARGUMENT...]",
+		Use:   "drill [MEMBER] -- COMMAND [ARGUMENT...]",
 		Short: "kill a member on purpose, and measure the failover",
 		Long: "drill checks that every member is active and that one can be spared, asks for\n" +
-			"confirmation, and runs COMMAND, which must kill the process of the member: by default\n" +
+			"confirmation, and runs COMMAND, which must kill the process of MEMBER: by default\n" +
 			"the leader. It asks another member, --admin, about every 10 ms who leads, and prints the\n" +
 			"time without a leader: from the last sign of a leader with authority to the next one;\n" +
 			"then the time until the member was back. If the member still answers 2 s after COMMAND\n" +
 			"ended, in the same run, drill fails and prints no times.",
 		Example: "  athena drill --admin n2:7070 -- ssh n1 systemctl kill -s KILL athena\n" +
-			"  athena drill --member n3 --yes -- kubectl delete pod n3 --now",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			"  athena drill n3 --yes -- kubectl delete pod n3 --now",
+		Args: func(cmd *cobra.Command, args []string) error {
+			target := args[:max(cmd.ArgsLenAtDash(), 0)]
+			if len(args) == len(target) {
 				return errors.New("COMMAND is missing: it must kill the process of the member")
 			}
-			return nil
+			return checkTarget(target, "member", d.member)
 		},
 		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
+			if dash := cmd.ArgsLenAtDash(); dash > 0 {
+				d.member, args = args[0], args[dash:]
+			}
 			s, err := c.Status(ctx)
 			if err != nil {
 				return ask.Reply{}, err
@@ -82,7 +86,7 @@ func newDrill() *cobra.Command {
 		},
 	})
 	f := cmd.Flags()
-	f.StringVar(&d.member, "member", "", "name or address of the member (default the leader)")
+	f.StringVar(&d.member, "member", "", "same as MEMBER (default the leader)")
 	f.DurationVar(&d.max, "max-leaderless", 2*time.Second, "longest time without a leader that passes")
 	f.DurationVar(&d.patience, "back-within", time.Minute, "how long to wait until the member is back")
 	f.BoolVar(&d.yes, "yes", false, "do not ask for confirmation")

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
@@ -55,6 +54,7 @@ func newElect() *cobra.Command {
 		},
 	}
 	h.defineFlags(cmd)
+	h.defineHolder(cmd)
 	cmd.Flags().BoolVarP(&listen, "listen", "l", false,
 		"print the leader and each change; do not campaign")
 	return cmd
@@ -66,7 +66,7 @@ func (h *heldVerb) printLeaders(job string) error {
 		if err == nil {
 			err = h.printLine(leaderLine(leader))
 		} else {
-			err = h.Explain(err)
+			err = cli.CodeError{Code: cli.ExitNode, Err: h.Explain(err)}
 		}
 		if err != nil {
 			return err
@@ -123,15 +123,15 @@ func (h *heldVerb) leadByStream(
 		<-ctx.Done()
 		return nil
 	})
-	var ended command.ExitCode
 	switch {
 	case err == nil, errors.Is(err, cli.ErrStopped):
 		return nil
-	case errors.As(err, &ended):
+	case endsCommand(err):
 		return err
 	case begun:
-		return fmt.Errorf("stopped campaigning for %s: %w", name, err)
+		err = fmt.Errorf("stopped campaigning for %s: %w", name, err)
 	default:
-		return h.Explain(err)
+		err = h.Explain(err)
 	}
+	return cli.CodeError{Code: cli.ExitNode, Err: err}
 }

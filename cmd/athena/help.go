@@ -20,15 +20,35 @@ import (
 // is empty, the general description applies.
 type exitHelp struct {
 	done, failed, usage string // for exit codes 0, 1 and 2
+	more                []exitCode
 	see                 string
 }
 
+// exitCode describes an exit code, or several.
+type exitCode struct{ code, text string }
+
 const (
-	noResponse    = "no response, or not an Athena node"
-	nodeRefused   = "the node refused or did not respond"
-	orUsage       = "usage error, and nothing was started; or exit code of the command"
-	commandExited = ", or exit code of the command"
+	noResponse  = "no response, or not an Athena node"
+	nodeRefused = "the node refused or did not respond"
+	noOutput    = "could not print the result"
 )
+
+// commandCodes are the exit codes of the verbs that run a command, besides 0, 1 and 2.
+var commandCodes = []exitCode{
+	{"125", "the node refused, stopped or did not respond"},
+	{"126", "the command cannot be executed"},
+	{"127", "the command was not found"},
+	{"128+N", "signal N ended the command, or the wait for a lock"},
+	{"other", "exit code of the command, which may also be 1 or 2"},
+}
+
+// guardCodes are those of guard.
+var guardCodes = []exitCode{
+	{"126", "the command cannot be executed"},
+	{"127", "the command was not found"},
+	{"128+N", "signal N ended the command"},
+	{"other", "exit code of the command, which may also be 2"},
+}
 
 // exitHelps holds the exitHelp of each verb.
 var exitHelps = map[string]exitHelp{
@@ -98,21 +118,24 @@ var exitHelps = map[string]exitHelp{
 		see:    "jobs",
 	},
 	"lock": {
-		done:   "interrupted while holding the lock" + commandExited,
-		failed: "the lock was not acquired or was lost" + commandExited,
-		usage:  orUsage,
-		see:    "jobs, elect",
+		done:   "the command succeeded, or a signal ended athena while holding the lock",
+		failed: noOutput,
+		more: append([]exitCode{
+			{"123", "the lock was lost"},
+			{"124", "the lock was not acquired within --timeout; see --conflict-exit-code"},
+		}, commandCodes...),
+		see: "jobs, elect",
 	},
 	"elect": {
-		done:   "interrupted" + commandExited,
-		failed: "the node refused or stopped" + commandExited,
-		usage:  orUsage,
+		done:   "the command succeeded, or a signal ended athena",
+		failed: noOutput,
+		more:   commandCodes,
 		see:    "jobs, lock",
 	},
 	"group": {
-		done:   "interrupted" + commandExited,
-		failed: "the node refused or stopped" + commandExited,
-		usage:  orUsage,
+		done:   "the command succeeded, or a signal ended athena",
+		failed: noOutput,
+		more:   commandCodes,
 		see:    "elect, config check, help config",
 	},
 	"sim": {
@@ -123,13 +146,13 @@ var exitHelps = map[string]exitHelp{
 	"bench": {done: "measured", failed: "a measurement failed", see: "sim"},
 	"config check": {
 		done:   "no errors; there may be warnings",
-		failed: "could not print the result",
+		failed: noOutput,
 		usage:  "configuration errors, listed on standard error",
 		see:    "config show, run, help config, help environment",
 	},
 	"config show": {
 		done:   "no errors",
-		failed: "could not print the result",
+		failed: noOutput,
 		usage:  "configuration errors, listed on standard error",
 		see:    "config check, run, help config, help environment",
 	},
@@ -137,6 +160,17 @@ var exitHelps = map[string]exitHelp{
 		done:   "created",
 		failed: "the file exists already, or could not be created",
 		see:    "run",
+	},
+	"guard": {
+		done:   "the command succeeded",
+		failed: "the command exited with 1",
+		more:   guardCodes,
+		see:    "obituary, run",
+	},
+	"obituary": {
+		done:   "a majority knows, a process has the directory, or no member has to know",
+		failed: "too few members answered, or the directory cannot be used",
+		see:    "guard, run",
 	},
 	"recover": {
 		done:   "the state was removed, or a store with only a token was created",
@@ -202,11 +236,15 @@ func printHelp(cmd *cobra.Command, _ []string) {
 		n = exitHelps[first]
 	}
 	fmt.Fprint(w, "\nExit codes:\n")
-	for code, text := range []string{
-		cmp.Or(n.done, "success"), cmp.Or(n.failed, "failure"),
-		cmp.Or(n.usage, "usage error; nothing was started"),
-	} {
-		fmt.Fprintf(w, "  %d  %s\n", code, wrapText(text, 5))
+	width := 1
+	for _, c := range n.more {
+		width = max(width, len(c.code))
+	}
+	for _, c := range append([]exitCode{
+		{"0", cmp.Or(n.done, "success")}, {"1", cmp.Or(n.failed, "failure")},
+		{"2", cmp.Or(n.usage, "usage error; nothing was started")},
+	}, n.more...) {
+		fmt.Fprintf(w, "  %-*s  %s\n", width, c.code, wrapText(c.text, width+4))
 	}
 	if text := environmentOf(cmd); text != "" {
 		fmt.Fprintf(w, "\nEnvironment:\n  %s\n", wrapText(text, 2))

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -23,10 +24,11 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
+	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
-// defaultKillAfter is the time between SIGTERM and SIGKILL for the command.
+// defaultKillAfter is the time between SIGTERM and SIGKILL for the group of the command.
 const defaultKillAfter = 10 * time.Second
 
 // heldVerb is one of the verbs lock, elect and group. It holds a lock or leads, with or without a
@@ -34,6 +36,7 @@ const defaultKillAfter = 10 * time.Second
 type heldVerb struct {
 	ask.Question
 	killAfter time.Duration
+	holder    string // text of this process in athena jobs
 
 	client  *adminclient.Client
 	signals *command.Interrupts
@@ -47,7 +50,26 @@ type heldVerb struct {
 func (h *heldVerb) defineFlags(cmd *cobra.Command) {
 	h.Question.Define(cmd.Flags())
 	cmd.Flags().DurationVar(&h.killAfter, "kill-after", defaultKillAfter,
-		"time between SIGTERM and SIGKILL for the command")
+		"time between SIGTERM and SIGKILL for the processes of the command")
+}
+
+// defineHolder defines the flag of lock and elect that names this process.
+func (h *heldVerb) defineHolder(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&h.holder, "holder", "",
+		"`TEXT` that athena jobs shows for this process; default: its host and process ID")
+}
+
+// checkHolder sets the default of --holder, and checks it.
+func (h *heldVerb) checkHolder() error {
+	if h.holder == "" {
+		host, _ := os.Hostname() // without it the process ID must do
+		h.holder = safetext.OneLine(fmt.Sprint(host, " pid ", os.Getpid()), adminapi.MaxCallerBytes)
+	}
+	if len(h.holder) > adminapi.MaxCallerBytes || !member.IsPrintable(h.holder) {
+		return cli.Usage(fmt.Errorf("--holder %.120q: must be at most %d printable bytes", h.holder,
+			adminapi.MaxCallerBytes))
+	}
+	return nil
 }
 
 // readArguments parses the command line and starts receiving signals until end is called.
@@ -55,10 +77,13 @@ func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(),
 	if h.killAfter <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be positive", h.killAfter))
 	}
+	if err := h.checkHolder(); err != nil {
+		return nil, err
+	}
 	if h.command, err = command.New(cmd, args[1:]); err != nil {
 		return nil, err
 	}
-	if h.client, err = h.Question.Client(cmd); err != nil {
+	if h.client, err = h.Question.Client(cmd, adminclient.WithCaller(h.holder)); err != nil {
 		return nil, err
 	}
 	h.signals = command.NewInterrupts()
@@ -81,6 +106,14 @@ func (h *heldVerb) runCommand(ctx context.Context, t adminapi.RecordToken, varia
 		settings.VariableRevision+"="+strconv.FormatUint(t.Revision, 10), variable)
 }
 
+// endsCommand reports whether err is the exit code of the command, or the reason why it could not
+// be started.
+func endsCommand(err error) bool {
+	_, ended := errors.AsType[command.ExitCode](err)
+	_, coded := errors.AsType[cli.CodeError](err)
+	return ended || coded
+}
+
 // oneName accepts a NAME, optionally followed by -- and a command.
 func oneName(cmd *cobra.Command, args []string) error {
 	dash := cmd.ArgsLenAtDash()
@@ -98,10 +131,12 @@ func oneName(cmd *cobra.Command, args []string) error {
 
 // commandHelp is the help text about the command, shared by lock, elect and group.
 const commandHelp = "" +
-	"The command inherits standard input, output and error, and receives the signals sent to\n" +
-	"athena. If the %[1]s is lost, the command and its child processes get SIGTERM, then SIGKILL\n" +
-	"after --kill-after. The %[1]s is also lost if the node stops or does not respond in time. On\n" +
-	"Linux the command gets only SIGTERM if athena is killed.\n\n" +
+	"The command inherits standard input, output and error, and its process group receives the\n" +
+	"signals sent to athena. If the %[1]s is lost, the group gets SIGTERM, then SIGKILL after\n" +
+	"--kill-after. The %[1]s is also lost if the node stops or does not respond in time. If the\n" +
+	"command exits before other processes of its group, they get SIGTERM after a second, then\n" +
+	"SIGKILL after --kill-after; the %[1]s is released when all have exited. On Linux the command\n" +
+	"gets only SIGTERM if athena is killed.\n\n" +
 	"ATHENA_TOKEN in its environment is the fencing token, a number that grows with each\n" +
 	"acquisition: ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. Send it with each write:\n" +
 	"storage that compares tokens rejects the writes of a command that outlives its %[1]s. %[2]s"

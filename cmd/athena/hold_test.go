@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,8 +29,12 @@ func TestHoldUsage(t *testing.T) {
 		{"no latch", []string{"lock", "x/"}, []string{`NAME "x/"`, "bytes and printable"}},
 		{"no job", []string{"lock", "/x"}, []string{`NAME "/x"`, "the job"}},
 		{"two parts of a job", []string{"elect", "x/y"}, []string{`NAME "x/y"`, "without a slash"}},
-		{"no such command", []string{"lock", "x", "--", "no/such"}, []string{"no/such"}},
+		{"exit code", []string{"lock", "x", "-E", "256"},
+			[]string{"--conflict-exit-code 256", "0 to 255"}},
 		{"time to wait", []string{"lock", "x", "--timeout", "-1s"}, []string{"--timeout -1s"}},
+		{"long holder", []string{"lock", "x", "--holder", strings.Repeat("h", 101)},
+			[]string{"--holder", "at most 100 printable bytes"}},
+		{"holder", []string{"elect", "x", "--holder", "a\x1b"}, []string{`--holder "a\x1b"`}},
 		{"time to end", []string{"elect", "x", "--kill-after", "0s"}, []string{"--kill-after 0s"}},
 		{"look and run", []string{"elect", "x", "-l", "--", "true"},
 			[]string{"--listen runs no command"}},
@@ -80,16 +86,18 @@ type listing struct {
 
 func (l listing) List(context.Context, string) ([]member.Record, error) { return l.records, nil }
 
-// TestJobs checks that a line is printed for each job, and that control characters in names do not
-// break the table.
+// TestJobs checks that a line is printed for each job, that stuck shards are marked, and that
+// control characters in names do not break the table.
 func TestJobs(t *testing.T) {
 	node := recording{fake: pair(3)}
 	for i, r := range []member.Record{
 		{Key: "latch/billing/disabled/h:2"},
 		{Key: "latch/billing/disabled/h:9"},
 		{Key: "latch/billing/host/10.0.0.9"},
+		{Key: "latch/billing/latch/5", Value: []byte("h:2")},
 		{Key: "latch/billing/latch/schema", Value: []byte("h:2")},
 		{Key: "latch/billing/leader", Value: []byte("h:1")},
+		{Key: "latch/billing/worker/h:2", Value: []byte("8 5 !5")},
 		{Key: "latch/mail/leader", Value: []byte("a\x1b[2J\nb")},
 		{Key: "other"},
 	} {
@@ -98,9 +106,12 @@ func TestJobs(t *testing.T) {
 	}
 	code, stdout, stderr := athena("jobs", "--admin", answering(t, node))
 	want := "" +
-		"JOB      LEADER       TOKEN          DISABLED                LOCKS\n" +
-		"billing  n1           4000000000004  n2, h:9, host 10.0.0.9  schema (n2, 4000000000003)\n" +
-		"mail     a\\x1b[2J; b  4000000000005  -                       -\n"
+		"JOB      LEADER       TOKEN          DISABLED                LOCKS" +
+		strings.Repeat(" ", 53) + "SINCE  HOLDER\n" +
+		"billing  n1           4000000000005  n2, h:9, host 10.0.0.9  5 (n2, 4000000000003, stuck), " +
+		"schema (n2, 4000000000004)  -      -\n" +
+		"mail     a\\x1b[2J; b  4000000000007  -                       -" +
+		strings.Repeat(" ", 57) + "-      -\n"
 	if code != cli.ExitDone || stdout != want || stderr != "" {
 		t.Errorf("code %d, error %q,\n%swant\n%s", code, stderr, stdout, want)
 	}
@@ -118,9 +129,36 @@ func TestHoldRefused(t *testing.T) {
 		{"lock", "x"}, {"elect", "x"}, {"jobs", "disable", "x", "n1"}, {"jobs", "enable", "x", "n1"},
 		{"group", "x", "--strategy", "static"}, {"jobs", "disable", "x", "--host", "h"},
 	} {
+		want := cli.ExitNode
+		if args[0] == "jobs" {
+			want = cli.ExitFailed
+		}
 		code, stdout, stderr := athena(append(args, "--admin", answering(t, pair(3), jobs))...)
-		if code != cli.ExitFailed || stdout != "" || !strings.Contains(stderr, "--admin-write") {
-			t.Errorf("%q: code %d, output %q, error %q", args, code, stdout, stderr)
+		if code != want || stdout != "" || !strings.Contains(stderr, "--admin-write") {
+			t.Errorf("%q: code %d, output %q, error %q, want %d", args, code, stdout, stderr, want)
+		}
+	}
+}
+
+// TestCannotExecute checks the exit codes for a command that cannot be executed. The lock is not
+// requested, so there need not be a node.
+func TestCannotExecute(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "text"), []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]int{
+		"no/such": cli.ExitNotFound, "no-such-command": cli.ExitNotFound,
+		filepath.Join(dir, "text"): cli.ExitCannot, dir: cli.ExitCannot,
+	} {
+		for _, args := range [][]string{
+			{"lock", "x"}, {"elect", "x"}, {"group", "g", "--strategy=static"},
+		} {
+			code, stdout, stderr := athena(append(args, "--admin", "127.0.0.1:1", "--", command)...)
+			if code != want || stdout != "" || !strings.Contains(stderr, command) {
+				t.Errorf("%q %s: code %d, output %q, error %q, want %d", args, command, code, stdout, stderr,
+					want)
+			}
 		}
 	}
 }

@@ -5,10 +5,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,34 +23,44 @@ import (
 )
 
 func newJobs() *cobra.Command {
+	var changes bool
 	cmd := ask.NewCommand(ask.Verb{
 		Use: "jobs", Short: "list the leader and the lock holders of each job", Args: cli.NoArguments,
 		Long: "jobs prints the jobs that have a leader or locks, as one node sees them: those of\n" +
-			"athena elect and athena lock, and of programs that use the packages election and lock.\n" +
-			"Tokens are numbers as in ATHENA_TOKEN: VERSION x 10^12 + REVISION.",
+			"athena elect and athena lock, with their --holder, and of programs that use the packages\n" +
+			"election and lock. With --changes it prints the last ten changes of each job and lock that\n" +
+			"this node has seen since it started.\n\n" +
+			"Tokens are numbers as in ATHENA_TOKEN: VERSION x 10^12 + REVISION. A shard is stuck if its\n" +
+			"work has not returned 5 s after its term ended; no other member can take it until then.",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
-			jobs, err := c.Jobs(ctx)
+			list, print := c.Jobs, printJobs
+			if changes {
+				list, print = c.JobChanges, printChanges
+			}
+			jobs, err := list(ctx)
 			if err != nil {
 				return ask.Reply{}, err
 			}
 			s, err := c.Status(ctx)
 			return ask.Reply{
 				Answer: jobs,
-				Table:  func(w io.Writer) { printJobs(w, jobs) },
+				Table:  func(w io.Writer) { print(w, jobs) },
 				Note:   describeStaleness(s),
 			}, err
 		},
 	})
+	cmd.Flags().BoolVar(&changes, "changes", false, "print the last changes instead")
 	cmd.AddCommand(newEnable(), newDisable())
 	return cmd
 }
 
 func printJobs(w io.Writer, jobs []adminapi.Job) {
-	fmt.Fprintln(w, "JOB\tLEADER\tTOKEN\tDISABLED\tLOCKS")
+	fmt.Fprintln(w, "JOB\tLEADER\tTOKEN\tDISABLED\tLOCKS\tSINCE\tHOLDER")
 	for _, j := range jobs {
-		leader, token := "-", "-"
+		leader, token, since, holder := "-", "-", "-", "-"
 		if j.Leader != nil {
 			leader, token = candidateName(j.Leader.Name, j.Leader.Address), j.Leader.Token.String()
+			since, holder = sinceText(*j.Leader), cmp.Or(cli.Cell(j.Leader.Caller), "-")
 		}
 		disabled, latches := []string{}, []string{}
 		for _, d := range j.Disabled {
@@ -57,12 +70,63 @@ func printJobs(w io.Writer, jobs []adminapi.Job) {
 			disabled = append(disabled, "host "+cli.Cell(host))
 		}
 		for _, l := range j.Latches {
-			latches = append(latches, fmt.Sprintf("%s (%s, %s)",
-				cli.Cell(l.Name), candidateName(l.Holder.Name, l.Holder.Address), l.Holder.Token.String()))
+			stuck := ""
+			if l.Stuck {
+				stuck = ", stuck"
+			}
+			latches = append(latches, fmt.Sprintf("%s (%s, %s%s%s)", cli.Cell(l.Name),
+				candidateName(l.Holder.Name, l.Holder.Address), l.Holder.Token.String(), stuck,
+				describeCaller(l.Holder)))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n",
-			cli.Cell(j.Name), leader, token, joinCells(disabled), joinCells(latches))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", cli.Cell(j.Name), leader, token,
+			joinCells(disabled), joinCells(latches), since, holder)
 	}
+}
+
+// printChanges prints the changes of all jobs and locks, oldest first.
+func printChanges(w io.Writer, jobs []adminapi.Job) {
+	type line struct {
+		time time.Time
+		text string
+	}
+	var lines []line
+	for _, j := range jobs {
+		for _, c := range j.Changes {
+			by, token, holder := "free", "-", "-"
+			if c.Holder != nil {
+				by, token = candidateName(c.Holder.Name, c.Holder.Address), c.Holder.Token.String()
+				holder = cmp.Or(cli.Cell(c.Holder.Caller), "-")
+			}
+			lines = append(lines, line{c.Time, fmt.Sprintf("%s\t%s\t%s\t%s\t%s", cli.Cell(j.Name),
+				cmp.Or(cli.Cell(c.Latch), "-"), by, token, holder)})
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b line) int { return a.time.Compare(b.time) })
+	fmt.Fprintln(w, "TIME\tJOB\tLOCK\tBY\tTOKEN\tHOLDER")
+	for _, l := range lines {
+		fmt.Fprintf(w, "%s\t%s\n", localTime(l.time), l.text)
+	}
+}
+
+// sinceText returns since when h holds, or "-" if the node does not know.
+func sinceText(h adminapi.Holder) string {
+	if h.Since == nil {
+		return "-"
+	}
+	return localTime(*h.Since)
+}
+
+func localTime(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") }
+
+// describeCaller returns the process for which h holds, and since when, each after a comma.
+func describeCaller(h adminapi.Holder) (text string) {
+	if h.Caller != "" {
+		text = ", " + cli.Cell(h.Caller)
+	}
+	if h.Since != nil {
+		text += ", since " + localTime(*h.Since)
+	}
+	return text
 }
 
 // candidateName returns the name of a member, or its address if it has no name, for use in a table.

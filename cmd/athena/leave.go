@@ -21,9 +21,10 @@ func newLeave() *cobra.Command {
 	return ask.NewCommand(ask.Verb{
 		Use:   "leave",
 		Short: "make a node leave its cluster and exit",
-		Long: "leave has the effect of SIGTERM: the node hands over leadership, notifies the\n" +
-			"other members and exits with 0. leave returns before the node has exited. A supervisor that\n" +
-			"restarts processes when they exit also restarts this one." + needsWrite,
+		Long: "leave has the effect of SIGTERM: the node stops the commands of lock, elect and group,\n" +
+			"waits up to 17 seconds for them, hands over leadership, notifies the other members and\n" +
+			"exits with 0. leave returns before the node has exited. A supervisor that restarts\n" +
+			"processes when they exit also restarts this one." + needsWrite,
 		Example: "  athena leave --admin unix:/run/athena/admin.sock",
 		Args:    cli.NoArguments,
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {

@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/lock"
@@ -26,6 +25,9 @@ import (
 // scriptJob is the job of locks whose name does not include a job.
 const scriptJob = "lock"
 
+// maxExitCode is the greatest exit code of a process.
+const maxExitCode = 255
+
 // explainTimeout limits the time spent on explaining why a lock was not acquired.
 const explainTimeout = time.Second
 
@@ -34,22 +36,20 @@ var errTimedOut = errors.New("timed out")
 func newLock() *cobra.Command {
 	var h heldVerb
 	var timeout time.Duration
-	var permits int
+	var permits, conflict int
 	cmd := &cobra.Command{
 		Use:   "lock NAME [-- COMMAND ARGUMENT...]",
 		Short: "hold a lock of the cluster while a command runs",
 		Long: "lock waits for the lock NAME, acquires it through a node and runs COMMAND. Without\n" +
 			"COMMAND it prints the token and holds the lock until it is interrupted. While it waits, it\n" +
 			"prints the holder to standard error, unless -o json is set.\n\n" +
-			"Without --permits, any of the waiting callers may be next. With --permits N, callers are\n" +
-			"served in the order of their requests, and N of them hold the lock together: 1 is a fair\n" +
-			"lock, which excludes callers without --permits too. All callers must give the same N. Each\n" +
-			"of several permits has its own tokens, which cannot be compared with those of another.\n\n" +
+			"Callers are served in the order of their requests. With --permits N, N of them hold the\n" +
+			"lock together; all callers must give the same N. Each of several permits has its own\n" +
+			"tokens, which cannot be compared with those of another.\n\n" +
 			"NAME is short for lock/NAME. Programs that use package lock share the locks by their full\n" +
 			"name JOB/NAME.\n\n" +
 			fmt.Sprintf(commandHelp, "lock", "ATHENA_LOCK is set to the full name.\n\n"+
-				"lock exits with the exit code of the command, or with 128 plus the number of the signal\n"+
-				"that ended it.") +
+				"lock exits with the exit code of the command, or with another of those listed below.") +
 			needsWrite,
 		Example: "  athena lock backup -- /usr/local/bin/backup.sh\n" +
 			"  athena lock billing/schema -- sh -c 'migrate --token \"$ATHENA_TOKEN\"'\n" +
@@ -61,6 +61,10 @@ func newLock() *cobra.Command {
 			}
 			if cmd.Flags().Changed("permits") && permits < 1 {
 				return cli.Usage(fmt.Errorf("--permits %d: must be at least 1", permits))
+			}
+			if conflict < 0 || conflict > maxExitCode {
+				return cli.Usage(fmt.Errorf("--conflict-exit-code %d: must be 0 to %d", conflict,
+					maxExitCode))
 			}
 			job, name, other := strings.Cut(args[0], "/")
 			if !other {
@@ -75,19 +79,23 @@ func newLock() *cobra.Command {
 			}
 			defer end()
 			r := adminapi.LockRequest{Latch: name, Permits: permits}
-			return h.holdLatch(job, r, timeout, cmd.ErrOrStderr())
+			return h.holdLatch(job, r, timeout, conflict, cmd.ErrOrStderr())
 		},
 	}
 	h.defineFlags(cmd)
+	h.defineHolder(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "stop waiting after this time; 0 means never")
+	cmd.Flags().IntVarP(&conflict, "conflict-exit-code", "E", cli.ExitConflict,
+		"exit code if the lock was not acquired within --timeout")
 	cmd.Flags().IntVarP(&permits, "permits", "n", 0,
-		"serve callers in order, and let this `NUMBER` of them hold the lock together")
+		"let this `NUMBER` of callers hold the lock together")
 	return cmd
 }
 
-// holdLatch acquires a latch, and holds it until the command exits or a signal arrives.
+// holdLatch acquires a latch, and holds it until the command exits or a signal arrives. conflict is
+// the exit code if it cannot acquire the latch within the timeout.
 func (h *heldVerb) holdLatch(
-	job string, r adminapi.LockRequest, timeout time.Duration, errOut io.Writer,
+	job string, r adminapi.LockRequest, timeout time.Duration, conflict int, errOut io.Writer,
 ) error {
 	ctx, cancel := context.WithCancelCause(h.signals)
 	defer cancel(nil)
@@ -111,28 +119,30 @@ func (h *heldVerb) holdLatch(
 			return h.runCommand(ctx, t, settings.VariableLock+"="+whole)
 		}
 		if err := h.printGrant(grantLine{job, r.Latch, t}); err != nil {
-			return err
+			return cli.CodeError{Code: cli.ExitFailed, Err: err}
 		}
 		<-ctx.Done()
 		return nil
 	})
-	var ended command.ExitCode
 	switch {
-	case err == nil, errors.As(err, &ended):
+	case err == nil, endsCommand(err):
 		return err
 	case errors.Is(err, errTimedOut):
-		return fmt.Errorf("%s was not acquired within %v: %s", whole, timeout, h.explainWait(job, r))
+		return cli.CodeError{Code: conflict, Err: fmt.Errorf(
+			"%s was not acquired within %v: %s", whole, timeout, h.explainWait(job, r))}
 	case errors.Is(err, cli.ErrStopped):
-		return fmt.Errorf("%s was not acquired: %w: %s", whole, err, h.explainWait(job, r))
+		return cli.CodeError{Code: h.signals.ExitCode(), Err: fmt.Errorf(
+			"%s was not acquired: %w: %s", whole, err, h.explainWait(job, r))}
 	case held:
-		return fmt.Errorf("%s was lost: %w", whole, err)
+		return cli.CodeError{Code: cli.ExitLost, Err: fmt.Errorf("%s was lost: %w", whole, err)}
 	default:
-		return h.Explain(err)
+		return cli.CodeError{Code: cli.ExitNode, Err: h.Explain(err)}
 	}
 }
 
 func describeHolder(h adminapi.Holder) string {
-	return fmt.Sprintf("held by %s, token %s", namedText(h.Name, h.Address), h.Token.String())
+	text := fmt.Sprintf("held by %s, token %s", namedText(h.Name, h.Address), h.Token.String())
+	return text + describeCaller(h)
 }
 
 // explainWait returns why a latch was not acquired.

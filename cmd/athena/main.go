@@ -4,7 +4,8 @@
 // cluster on one machine, and simulates and benchmarks clusters. See athena --help.
 //
 // The exit code is 0 for success, 1 for failure and 2 for a usage error. After a usage error,
-// nothing was started. A verb that runs a command exits with the exit code of the command.
+// nothing was started. A verb that runs a command exits with the exit code of the command, and has
+// codes of its own for what else can happen; see athena lock --help.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -25,6 +27,9 @@ import (
 )
 
 func main() {
+	// A panic or SIGQUIT ends this process by SIGABRT. The exit code 2 of Go would be that of a usage
+	// error, after which supervisors do not restart a node.
+	debug.SetTraceback("crash")
 	if is, err := bench.Child(); is {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "athena: %v\n", err)
@@ -51,10 +56,11 @@ func newRoot(began time.Time) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().Bool("version", false, "print the version of this program")
 	root.AddCommand(
-		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newEvents(), newSend(),
-		newTransfer(), newDrain(), newPrefer(), newLabel(), newLeave(), newRelease(), newDrill(),
-		newJobs(), newLock(), newElect(), newGroup(), newSim(), newBench(), newRecover(), newResize(),
-		newVersion(), newConfig(), newSecret(), newCompletion(), newEnvironment(),
+		newRun(), newDemo(began), newMembers(), newLeader(), newStatus(), newWhy(), newEvents(),
+		newSend(), newTransfer(), newDrain(), newPrefer(), newLabel(), newLeave(), newRelease(),
+		newDrill(), newJobs(), newLock(), newElect(), newGroup(), newGuard(), newObituary(), newSim(),
+		newBench(), newRecover(), newResize(), newVersion(), newConfig(), newSecret(),
+		newCompletion(), newEnvironment(),
 	)
 	root.SetHelpCommand(newHelp())
 	root.SetHelpFunc(printHelp)
@@ -80,6 +86,7 @@ func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) in
 	}
 	var usage cli.UsageError
 	var ended command.ExitCode
+	var coded cli.CodeError
 	_, isMismatch := errors.AsType[*cluster.StoreMismatchError](err)
 	switch {
 	case err == nil:
@@ -94,6 +101,9 @@ func executeCommand(began time.Time, args []string, stdout, stderr io.Writer) in
 		return cli.ExitUsage
 	default:
 		fmt.Fprintf(stderr, "athena: %v\n", err)
+		if errors.As(err, &coded) {
+			return coded.Code
+		}
 		return cli.ExitFailed
 	}
 }

@@ -49,7 +49,7 @@ func newRecover() *cobra.Command {
 			"    recover prints on any node. A fencing_token or ATHENA_TOKEN counts as its\n" +
 			"    version: 7000000000017 as 7.\n" +
 			"  - A lost or empty directory becomes one that holds only --tokens-above. Nodes\n" +
-			"    without it can form a cluster whose tokens begin at 1 while the recovered\n" +
+			"    without it can form a cluster whose tokens start over while the recovered\n" +
 			"    ones are down; it then refuses those (\"join refused: version jump\").\n" +
 			"  - A node whose old directory was not recovered cannot join the new cluster. If\n" +
 			"    it is a running seed, the others cannot form one.\n" +
@@ -59,8 +59,8 @@ func newRecover() *cobra.Command {
 			"and exits with 1. With --confirm, it renames the state file within the directory. The\n" +
 			"node must be stopped. Run recover as the user of the node: a new directory belongs to\n" +
 			"that user.",
-		Example: "  athena recover --data-dir /var/lib/athena\n" +
-			"  athena recover --data-dir /var/lib/athena --tokens-above 1200 --confirm orders",
+		Example: "  athena recover --data-dir data\n" +
+			"  athena recover --data-dir data --tokens-above 7000000000017 --confirm orders",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := settings.FromEnvironment(cmd.Flags(), os.Getenv, "data-dir"); err != nil {
@@ -143,7 +143,7 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 
 // prepareStore creates a store in dir, which has no state, that holds only the token above which
 // the tokens of the new cluster continue. Without it, nodes that lost their directories could found
-// the cluster at token 1 while the recovered ones are down.
+// the cluster at version 1 while the recovered ones are down.
 func prepareStore(w io.Writer, dir, confirm string, above uint64) error {
 	switch {
 	case above == 0:
@@ -209,15 +209,17 @@ func checkEmpty(dir string) error {
 
 // showPlan prints above which token this node would continue if the user confirmed.
 func showPlan(w io.Writer, above uint64) error {
-	_, err := fmt.Fprintf(w, "Tokens of this node would continue above %d.\n", above)
+	_, err := fmt.Fprintf(w, "Tokens of this node would continue above %s.\n",
+		member.Token{Version: above})
 	return err
 }
 
 // showNext prints above which token this node continues, and what remains to be done.
 func showNext(w io.Writer, above uint64) error {
-	_, err := fmt.Fprintf(w, "Tokens of this node continue above %d.\nNext: run recover with "+
-		"--tokens-above %d on every other node, also where the directory is lost. If one prints a "+
-		"higher token, repeat it with that one on every node. Then start all nodes.\n", above, above)
+	_, err := fmt.Fprintf(w, "Tokens of this node continue above %[1]s.\nNext: run recover with "+
+		"--tokens-above %[1]s on every other node, also where the directory is lost. If one prints a "+
+		"higher token, repeat it with that one on every node. Then start all nodes.\n",
+		member.Token{Version: above})
 	return err
 }
 
@@ -323,14 +325,14 @@ func showStore(w io.Writer, c store.Content) error {
 		line("address", c.Origin.Address)
 	}
 	line("store id", c.StoreID)
-	line("state held", fmt.Sprintf("version (token) %d, revision %d", c.Held.Version, c.Held.Revision))
+	line("state held", fmt.Sprintf("version %d, revision %d", c.Held.Version, c.Held.Revision))
 	if !c.Promised.IsZero() {
 		line("promised", fmt.Sprintf("version %d", c.Promised.Version))
 	}
 	if !c.Accepted.IsZero() {
 		line("accepted", fmt.Sprintf("version %d", c.Accepted.ID.Version))
 	}
-	line("highest token", c.HighestToken())
+	line("highest token", member.Token{Version: c.HighestToken()})
 	if !c.Held.Leader.IsZero() {
 		line("leader", c.Held.Leader)
 	}

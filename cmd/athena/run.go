@@ -33,6 +33,7 @@ func newRun() *cobra.Command {
 			"  athena run --config athena.yaml --addr 10.0.0.2:7000",
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			daemon.GuardSecrets()
 			config, err := s.Settle(cmd.Flags(), os.Getenv)
 			if err != nil {
 				settings.WarnMisspelled(cmd.ErrOrStderr(), os.Environ())

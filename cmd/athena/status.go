@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,17 +23,29 @@ import (
 )
 
 func newStatus() *cobra.Command {
-	return ask.NewCommand(ask.Verb{
+	all := false
+	cmd := ask.NewCommand(ask.Verb{
 		Use: "status", Short: "print the state of a node and of its cluster",
 		Args: cli.NoArguments,
 		Long: "status prints the identity and role of one node, the leader or the reason why there is\n" +
 			"none, the last election, and refused handshakes. -o json prints the response of\n" +
-			"GET /v1/status.",
+			"GET /v1/status.\n\n" +
+			"With --all it prints what each node sees, one line for each; what differs from most nodes\n" +
+			"begins with \"!\". It asks every node of --admin, if there are several, or else the members\n" +
+			"through the one node.",
+		Example: "  athena status --admin 127.0.0.1:7071\n" +
+			"  ATHENA_ADMIN=unix:/run/athena/admin athena status -o json\n" +
+			"  athena status --all --admin host1:7070,host2:7070,host3:7070",
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
+			if all {
+				return askAll(ctx, c)
+			}
 			s, err := c.Status(ctx)
 			return ask.Reply{Answer: s, Table: func(w io.Writer) { printStatus(w, s) }}, err
 		},
 	})
+	cmd.Flags().BoolVar(&all, "all", false, "print what each node sees, and mark differences")
+	return cmd
 }
 
 // nameWithAddress returns "NAME at ADDRESS", or the address of a node without a name.
@@ -90,9 +103,18 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	line("cluster", "%s, %d of %d members active%s, %d make a majority",
 		s.Cluster, s.Active(), s.Size, when, s.Quorum)
 	if l, ok := s.LeaderOf(); ok {
-		line("leader", "%s, token %d", nameWithAddress(l.Name, l.Address), l.Token)
+		line("leader", "%s, token %s", nameWithAddress(l.Name, l.Address),
+			member.Token{Version: l.Token})
 		for _, a := range s.OtherSeeds { // without a leader, NoLeader includes them
 			line("seeds", "%s has different --seeds: use the same list on every node of a cluster", a)
+		}
+		for _, m := range s.MissingSeeds {
+			line("missing", "seed %s: %s", m.Address, m.Why)
+		}
+		for _, f := range s.PeerFaults {
+			if !slices.Contains(s.MissingSeeds, adminapi.MissingSeed(f)) {
+				line("fault", "%s: %s", f.Address, f.Why)
+			}
 		}
 	} else {
 		line("leader", "none with authority")
@@ -100,6 +122,9 @@ func printStatus(w io.Writer, s adminapi.Status) {
 	}
 	if s.IsLeader() {
 		line("lease", "%.0f ms left", s.LeaseRemainingMS)
+	}
+	if s.NotSaving != "" {
+		line("disk", "%s: do not restart another node", s.NotSaving)
 	}
 	line("view", "version %d, revision %d", s.View.Version, s.View.Revision)
 	if e := s.LastElection; e != nil {

@@ -37,22 +37,24 @@ func newLeader() *cobra.Command {
 
 func printLeader(w io.Writer, l adminapi.Leader) {
 	fmt.Fprintln(w, "NAME\tADDRESS\tTOKEN")
-	fmt.Fprintf(w, "%s\t%s\t%d\n", l.Name, l.Address, l.Token)
+	fmt.Fprintf(w, "%s\t%s\t%s\n", l.Name, l.Address, member.Token{Version: l.Token})
 }
 
 func newTransfer() *cobra.Command {
 	var to string
 	cmd := ask.NewCommand(ask.Verb{
-		Use:   "transfer",
+		Use:   "transfer [MEMBER]",
 		Short: "hand over leadership to another member",
-		Long: "The leader hands over to another member; any node forwards the request to it. transfer\n" +
-			"waits up to 15 seconds for the new leader and prints it. The old leader stays a member and\n" +
-			"can be elected again; athena drain prevents that. If the member given by --to does not\n" +
-			"respond within a heartbeat interval, another member takes over.\n\n" +
+		Long: "The leader hands over to the member given by name or address, or to any that can lead;\n" +
+			"any node forwards the request to it. transfer waits up to 15 seconds for the new leader\n" +
+			"and prints it. The old leader stays a member and can be elected again; athena drain\n" +
+			"prevents that. If MEMBER does not respond within a heartbeat interval, another member\n" +
+			"takes over.\n\n" +
 			"The node and the leader must run with --admin-write.",
-		Example: "  athena transfer\n  athena transfer --to n2",
-		Args:    cli.NoArguments,
-		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
+		Example: "  athena transfer\n  athena transfer n2",
+		Args:    func(_ *cobra.Command, args []string) error { return checkTarget(args, "to", to) },
+		Ask: func(ctx context.Context, c *adminclient.Client, args []string) (ask.Reply, error) {
+			to += strings.Join(args, "")
 			h, err := c.Transfer(ctx, to)
 			r := handedOver(h)
 			at, _ := member.ParseAddress(to) // zero if it is a name
@@ -63,8 +65,16 @@ func newTransfer() *cobra.Command {
 		},
 	})
 	cmd.Flags().StringVar(&to, "to", "",
-		"address or name of the new leader (default any member that can lead)")
+		"same as MEMBER: name or address of the new leader (default any member that can lead)")
 	return cmd
+}
+
+// checkTarget is checkMember for a verb with a flag that replaces its argument.
+func checkTarget(args []string, flag, value string) error {
+	if len(args) > 0 && value != "" {
+		return fmt.Errorf("--%s replaces MEMBER: remove %q or --%[1]s", flag, args[0])
+	}
+	return checkMember(args, 1)
 }
 
 func newDrain() *cobra.Command {

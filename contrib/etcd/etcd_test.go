@@ -91,10 +91,10 @@ func connect(t testing.TB, addresses ...string) *clientv3.Client {
 }
 
 // open opens a member with its own client, and closes it when the test ends.
-func open(t *testing.T, id string, addresses ...string) *leasestore.Store {
+func open(t *testing.T, lease time.Duration, id string, addresses ...string) *leasestore.Store {
 	t.Helper()
 	c := connect(t, addresses...)
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: lease}
 	s, err := etcd.Open(t.Context(), c, t.Name()+"/", cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestL32Etcd(t *testing.T) {
 		t.Parallel()
 		var stores []record.Store
 		for i := range storetest.Members {
-			stores = append(stores, open(t, fmt.Sprint("n", i), clients...))
+			stores = append(stores, open(t, storetest.SuiteLease, fmt.Sprint("n", i), clients...))
 		}
 		test(t, stores)
 	})
@@ -120,7 +120,7 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 1)
 	storetest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) record.Store {
-		return open(t, id, clients...)
+		return open(t, leaseTimeout, id, clients...)
 	})
 }
 
@@ -134,7 +134,7 @@ func TestCrashes(t *testing.T) {
 func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 3)
-	s := open(t, "a", clients...)
+	s := open(t, leaseTimeout, "a", clients...)
 	session := s.Session(nil)
 	set := record.Op{Kind: record.SetOwned, Key: "k"}
 	token, err := session.Commit(t.Context(), set)
@@ -166,7 +166,7 @@ func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
 	r := storetest.NewRelay(t, clients[0])
-	a, b := open(t, "a", r.Address()), open(t, "b", clients...)
+	a, b := open(t, leaseTimeout, "a", r.Address()), open(t, leaseTimeout, "b", clients...)
 	storetest.CutOff(t, r, a, b, func() { // etcd compacts revisions that the watch needs
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")

@@ -6,12 +6,10 @@ import (
 	"context"
 
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/kubernetes"
-	"github.com/athena-go/athena/leader"
 )
 
 // runController runs the controllers that add adds to a manager, on the leader only.
@@ -35,17 +33,5 @@ func runController(
 	return lock.Run(ctx, m.Start) // not m.Start(ctx): see below
 }
 
-// README.md and contrib/from-client-go/README.md show these functions. They need an API server, so
-// no test runs them.
-var _, _ = runController, runUnderBoth
-
-// runUnderBoth runs work while this process leads by both electors, until ctx is done.
-func runUnderBoth(
-	ctx context.Context, candidate *leader.Candidate, config leaderelection.LeaderElectionConfig,
-	work func(context.Context, leader.Term) error,
-) {
-	config.Callbacks.OnStartedLeading = func(ctx context.Context) {
-		_ = candidate.WhileLeader(ctx, work) // the error is the end of the context
-	}
-	leaderelection.RunOrDie(ctx, config)
-}
+// README.md shows this function. It needs an API server, so no test runs it.
+var _ = runController

@@ -26,7 +26,7 @@ import (
 // has answered.
 func survivesTermination(t *testing.T, address string) {
 	admin := connect(t, address)
-	accountForCommits(t, open(t, "a", address), func() {
+	accountForCommits(t, open(t, leaseTimeout, "a", address), func() {
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
 			_ = jobrecord.Pause(t.Context(), nil, 20*time.Millisecond)
 			// Only connections of this member have a query with the name of this table.
@@ -60,7 +60,7 @@ func TestServerEnds(t *testing.T) {
 			s.Kill()
 		}
 	}
-	accountForCommits(t, open(t, "a", r.Address()+"/"+database), func() {
+	accountForCommits(t, open(t, leaseTimeout, "a", r.Address()+"/"+database), func() {
 		wait := func() { _ = jobrecord.Pause(t.Context(), nil, rand.N(time.Second)) }
 		for range 3 {
 			for _, end := range []func(){s.Kill, s.KillParent, stop("immediate"), stop("fast")} {
@@ -166,7 +166,7 @@ func TestUnfitServers(t *testing.T) {
 	s.Kill()
 	s.options = nil
 	s.Start()
-	member := open(t, "a", s.address)
+	member := open(t, leaseTimeout, "a", s.address)
 	refuses("?default_transaction_read_only=on", "default_transaction_read_only is on")
 	s.Kill()
 	signal := s.data + "/standby.signal"

@@ -91,9 +91,9 @@ func tableOf(t *testing.T) string {
 }
 
 // open opens a member with its own pool, and closes it when the test ends.
-func open(t *testing.T, id, address string) *leasestore.Store {
+func open(t *testing.T, lease time.Duration, id, address string) *leasestore.Store {
 	t.Helper()
-	cfg := leasestore.Config{Member: id, LeaseTimeout: leaseTimeout}
+	cfg := leasestore.Config{Member: id, LeaseTimeout: lease}
 	s, err := postgres.Open(t.Context(), connect(t, address), tableOf(t), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestOutages(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	storetest.Outages(t, s.Server, leaseTimeout, func(t *testing.T, id string) record.Store {
-		return open(t, id, s.address)
+		return open(t, leaseTimeout, id, s.address)
 	})
 }
 
@@ -131,7 +131,7 @@ func passesSuite(t *testing.T, address string) {
 		t.Parallel()
 		var stores []record.Store
 		for i := range storetest.Members {
-			stores = append(stores, open(t, fmt.Sprint("n", i), address))
+			stores = append(stores, open(t, storetest.SuiteLease, fmt.Sprint("n", i), address))
 		}
 		test(t, stores)
 	})
@@ -144,7 +144,7 @@ func survivesCrashes(t *testing.T, address string) {
 func survivesCut(t *testing.T, address string) {
 	server, database, _ := strings.Cut(address, "/")
 	r := storetest.NewRelay(t, server)
-	a, b := open(t, "a", r.Address()+"/"+database), open(t, "b", address)
+	a, b := open(t, leaseTimeout, "a", r.Address()+"/"+database), open(t, leaseTimeout, "b", address)
 	storetest.CutOff(t, r, a, b, func() {})
 }
 
@@ -176,7 +176,7 @@ func reportsRefusals(t *testing.T, address string) {
 // If the row that counts the writes is gone, a commit fails and changes nothing.
 func changesNothing(t *testing.T, address string) {
 	ctx, pool := t.Context(), connect(t, address)
-	s := open(t, "a", address)
+	s := open(t, leaseTimeout, "a", address)
 	op := record.Op{Kind: record.Set, Key: "k"}
 	if _, err := s.Session(nil).Commit(ctx, op); err != nil {
 		t.Fatal(err)

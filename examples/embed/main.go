@@ -3,14 +3,14 @@
 // Command embed is the program of README.md. It prints changes of the cluster,
 // sends an event to all members at each change, and prints when it leads.
 //
-//	mkdir try && go run ./cmd/athena secret new try/secret
+//	go build -o try/ ./cmd/athena ./examples/embed
+//	try/athena secret new try/secret
 //	export SECRET_FILE=try/secret seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
-//	ADDR=127.0.0.1:7001 DATA_DIR=try/1 go run ./examples/embed $seeds &
-//	ADDR=127.0.0.1:7002 DATA_DIR=try/2 go run ./examples/embed $seeds &
-//	ADDR=127.0.0.1:7003 DATA_DIR=try/3 go run ./examples/embed $seeds
+//	ADDR=127.0.0.1:7001 DATA_DIR=try/1 try/embed $seeds &
+//	ADDR=127.0.0.1:7002 DATA_DIR=try/2 try/embed $seeds &
+//	ADDR=127.0.0.1:7003 DATA_DIR=try/3 try/embed $seeds &
 //
-// Interrupt one process to see it leave, or
-// kill one to see it fail.
+// Then kill %1 makes a process leave, and kill -9 %2 makes one fail.
 package main
 
 import (

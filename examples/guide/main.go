@@ -3,13 +3,14 @@
 // Command guide is the program of docs/guide.md: a service of three processes. One of them counts,
 // and any process can ask for the count.
 //
-//	go run ./cmd/athena secret new secret
-//	export SECRET_FILE=secret seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
-//	ADDR=127.0.0.1:7001 DATA_DIR=data1 go run ./examples/guide $seeds &
-//	ADDR=127.0.0.1:7002 DATA_DIR=data2 go run ./examples/guide $seeds &
-//	ADDR=127.0.0.1:7003 DATA_DIR=data3 go run ./examples/guide $seeds
+//	go build -o try/ ./cmd/athena ./examples/guide
+//	try/athena secret new try/secret
+//	export SECRET_FILE=try/secret seeds='127.0.0.1:7001 127.0.0.1:7002 127.0.0.1:7003'
+//	ADDR=127.0.0.1:7001 DATA_DIR=try/1 try/guide $seeds &
+//	ADDR=127.0.0.1:7002 DATA_DIR=try/2 try/guide $seeds &
+//	ADDR=127.0.0.1:7003 DATA_DIR=try/3 try/guide $seeds &
 //
-// If you kill the leader, another process counts from 0,
+// Then kill -9 %1 makes a process fail. If it was the leader, another process counts from 0,
 // because each process has its own counter in memory.
 package main
 

@@ -50,9 +50,9 @@ func TestShow(t *testing.T) {
 		}
 		want := regexp.MustCompile(`^(127.0.0.1:710[123] (is looking for the seed|is the seed)\n){3}` +
 			`(127.0.0.1:710[23] has joined\n){2}` +
-			`127.0.0.1:710\d leads with token 1.0\n` +
+			`127.0.0.1:710\d leads with token 1000000000000\n` +
 			`127.0.0.1:7101 crashed\n` +
-			`127.0.0.1:710[23] leads with token \d+.0\n` +
+			`127.0.0.1:710[23] leads with token \d+000000000000\n` +
 			`127.0.0.1:7101 has restarted\n$`)
 		if !want.MatchString(got.out.String()) {
 			t.Errorf("got\n%swant a match for\n%s", got.out.String(), want)

@@ -53,7 +53,7 @@ func member(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer db.Close()
-	// Without a DataDir, tokens could start at 1 again.
+	// Without a DataDir, tokens could start over.
 	cfg := cluster.Config{Name: name, Addr: addr, Seeds: seeds, Size: len(seeds), DataDir: dir}
 	node, err := cluster.Start(ctx, cfg, cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {

@@ -7,6 +7,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -116,6 +117,7 @@ func testSchema(t *testing.T, url string) {
 	if err := write(ctx, db, "guarded", 3, "n2", 4); err == nil {
 		t.Error("a write with token 4 after begin with 5 was taken")
 	}
+	testPages(t, db)
 	// If one write of a transaction is refused, the whole transaction is refused.
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -129,6 +131,32 @@ func testSchema(t *testing.T, url string) {
 	refuses("transaction", err)
 	if err := tx.Rollback(); err != nil {
 		t.Error(err)
+	}
+}
+
+// testPages checks that the statements of the pages are those of begin, and that a former leader
+// changes no row with them. The fence has token 5.
+func testPages(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for page, token := range map[string]string{"guide.md": "$1", "elections.md": "$ATHENA_TOKEN"} {
+		text, err := os.ReadFile("../../docs/" + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, statement, _ := strings.Cut(string(text), "```sql\n")
+		statement, _, _ = strings.Cut(statement, "\n```")
+		if statement = strings.ReplaceAll(statement, token, "$1"); statement+" RETURNING token" != raise {
+			t.Errorf("docs/%s has %q, want %q without RETURNING", page, statement, raise)
+		}
+		for token, want := range map[int64]int64{4: 0, 5: 1} {
+			result, err := db.ExecContext(t.Context(), statement, token)
+			if err != nil {
+				t.Fatalf("docs/%s: %v", page, err)
+			}
+			if n, err := result.RowsAffected(); n != want || err != nil {
+				t.Errorf("docs/%s with token %d after 5: %d rows, %v, want %d", page, token, n, err, want)
+			}
+		}
 	}
 }
 

@@ -35,10 +35,12 @@ func open(url string) (db *sql.DB, schema string, err error) {
 	return db, sqliteSchema, err
 }
 
+// raise raises the token of the fence. It changes no row if the fence has seen a greater one.
+const raise = "UPDATE fence SET token = $1 WHERE token <= $1 RETURNING token"
+
 // begin raises the token (member.Token.Int64) in the database, and then reads the last number.
 // In the reverse order, a former leader could still write after the read.
 func begin(ctx context.Context, db *sql.DB, token int64) (last int, err error) {
-	const raise = "UPDATE fence SET token = $1 WHERE token <= $1 RETURNING token"
 	err = db.QueryRowContext(ctx, raise, token).Scan(&token)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("token %d is stale: another writer has a higher one", token)

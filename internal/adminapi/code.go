@@ -6,6 +6,7 @@ package adminapi
 const (
 	CodeNoQuorum         = "no_quorum"          // no leader has authority
 	CodeNotVoting        = "not_voting"         // the node has just started and cannot vote yet
+	CodeNotSaving        = "not_saving"         // the disk of the node does not answer, or fails
 	CodeNotLeader        = "not_leader"         // another node leads
 	CodeNotElected       = "not_elected"        // the new leader did not take over
 	CodeNotActive        = "not_active"         // the node, or the named member, is not active

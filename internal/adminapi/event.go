@@ -163,7 +163,7 @@ func MemberOf(m member.Member) Member {
 		Seed:        m.Seed,
 		Status:      m.Shown(),
 		Incarnation: m.Incarnation,
-		Preference:  int(m.Preference),
+		Preference:  Preference(m.Preference),
 	}
 	if m.Labels != "" {
 		out.Labels = maps.Collect(m.Labels.All())

@@ -16,7 +16,7 @@ const (
 type LockRequest struct {
 	Latch string `json:"latch"`
 	// Permits is the number of callers that hold the lock together, in the order of their requests. 0
-	// means one caller without an order.
+	// means one.
 	Permits int `json:"permits,omitempty"`
 }
 

@@ -47,11 +47,10 @@ type DrainRequest struct {
 	Member string `json:"member,omitempty"`
 }
 
-// PreferRequest is the body of POST /v1/prefer. The preference -1 means that the member never
-// leads. Member is as in DrainRequest.
+// PreferRequest is the body of POST /v1/prefer. Member is as in DrainRequest.
 type PreferRequest struct {
-	Preference int    `json:"preference"`
-	Member     string `json:"member,omitempty"`
+	Preference Preference `json:"preference"`
+	Member     string     `json:"member,omitempty"`
 }
 
 // SeatsRequest is the body of POST /v1/seats. Keep is the number of members to keep.

@@ -24,13 +24,23 @@ type Status struct {
 	// Role is "leader", "follower", "provisional" or "joining".
 	Role string `json:"role"`
 	View View   `json:"view"`
-	// Token is the fencing token of the quorate leader; 0 if there is none.
+	// Token is the version of the quorate leader, whose fencing token is that x 10^12; 0 if there is
+	// none.
 	Token uint64 `json:"token"`
 	// NoLeader explains in one line why there is no quorate leader. It is empty if there is a quorate
 	// leader.
 	NoLeader string `json:"no_leader"`
+	// NotSaving explains in one line why the node cannot save its state. It is empty if it can.
+	NotSaving string `json:"not_saving"`
+	// SaveMS is how long the last write to the data directory took, or the one in progress if that is
+	// longer.
+	SaveMS float64 `json:"save_ms"`
 	// OtherSeeds are the peers whose list of seeds differs.
 	OtherSeeds []member.Address `json:"other_seeds"`
+	// MissingSeeds are the seeds that are not active members, while there is a leader with authority.
+	MissingSeeds []MissingSeed `json:"missing_seeds"`
+	// PeerFaults are the nodes that the node refuses, or cannot dial though they have connected.
+	PeerFaults []PeerFault `json:"peer_faults"`
 	// LeaseRemainingMS is 0 on all nodes except the quorate leader.
 	LeaseRemainingMS float64 `json:"lease_remaining_ms"`
 	// TermSince is null if there is no quorate leader.
@@ -64,6 +74,19 @@ type Self struct {
 	Incarnation uint64         `json:"incarnation"`
 }
 
+// MissingSeed is a seed that is not an active member. Why is its last answer to this node, or why
+// there is none.
+type MissingSeed struct {
+	Address member.Address `json:"address"`
+	Why     string         `json:"why"`
+}
+
+// PeerFault is a fault of another node as the node saw it in the last two minutes.
+type PeerFault struct {
+	Address member.Address `json:"address"`
+	Why     string         `json:"why"`
+}
+
 // View is the node's view of the cluster.
 type View struct {
 	Version  uint64         `json:"version"`
@@ -75,14 +98,13 @@ type View struct {
 
 // Member is one member of a view.
 type Member struct {
-	Name        string         `json:"name"`
-	Address     member.Address `json:"address"`
-	Seed        bool           `json:"seed"`
-	Status      member.Status  `json:"status"`
-	Incarnation uint64         `json:"incarnation"`
-	// Preference is -1 if the member never leads.
-	Preference int               `json:"preference,omitempty"`
-	Labels     map[string]string `json:"labels,omitempty"`
+	Name        string            `json:"name"`
+	Address     member.Address    `json:"address"`
+	Seed        bool              `json:"seed"`
+	Status      member.Status     `json:"status"`
+	Incarnation uint64            `json:"incarnation"`
+	Preference  Preference        `json:"preference,omitempty"`
+	Labels      map[string]string `json:"labels,omitempty"`
 	// Build is set only in the response of /v1/members?build, if the member answers.
 	Build string `json:"build,omitempty"`
 }
@@ -119,7 +141,11 @@ func StatusOf(s cluster.Status, build string) Status {
 		},
 		Token:            s.Token.Version,
 		NoLeader:         s.NoLeader,
+		NotSaving:        s.NotSaving,
+		SaveMS:           Milliseconds(max(s.SaveTook, s.SavePending)),
 		OtherSeeds:       append([]member.Address{}, s.OtherSeeds...),
+		MissingSeeds:     make([]MissingSeed, 0, len(s.MissingSeeds)),
+		PeerFaults:       make([]PeerFault, 0, len(s.PeerFaults)),
 		LeaseRemainingMS: Milliseconds(s.LeaseRemaining),
 		Handshakes:       map[string]uint64{},
 		Peers:            peersOf(s),
@@ -132,6 +158,12 @@ func StatusOf(s cluster.Status, build string) Status {
 	}
 	for _, m := range s.View.Members {
 		out.View.Members = append(out.View.Members, MemberOf(m))
+	}
+	for _, m := range s.MissingSeeds {
+		out.MissingSeeds = append(out.MissingSeeds, MissingSeed(m))
+	}
+	for _, f := range s.PeerFaults {
+		out.PeerFaults = append(out.PeerFaults, PeerFault(f))
 	}
 	for result := range mesh.Results {
 		out.Handshakes[result.String()] = s.Transport.Handshakes[result.String()]

@@ -14,9 +14,9 @@ import (
 // the string NAME_text contains all its digits. Traffic counters have no such string, since
 // rounding does not matter for them.
 
-// fencingToken returns the fencing token of the leader as text in the form of a RecordToken.
-// Programs can compare it with the tokens of records, jobs and locks.
-func fencingToken(version uint64) string { return RecordToken{Version: version}.String() }
+// fencingToken returns the text of the fencing token of the leader of a version. Programs can
+// compare it with the tokens of records, jobs and locks.
+func fencingToken(version uint64) string { return member.Token{Version: version}.String() }
 
 func digits(n uint64) string { return strconv.FormatUint(n, 10) }
 
@@ -105,12 +105,5 @@ func (t RecordToken) MarshalJSON() ([]byte, error) {
 	}{plain(t), t.String()})
 }
 
-// String returns the token in the form of ATHENA_TOKEN: the number that member.Token.Int64 returns,
-// or "VERSION.REVISION" if the number overflows.
-func (t RecordToken) String() string {
-	n, err := member.Token(t).Int64()
-	if err != nil {
-		return member.Token(t).String()
-	}
-	return strconv.FormatInt(n, 10)
-}
+// String returns the token in the form of ATHENA_TOKEN, as member.Token does.
+func (t RecordToken) String() string { return member.Token(t).String() }

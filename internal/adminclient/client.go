@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/adminapi"
@@ -34,13 +35,26 @@ const (
 // most 5 seconds, or 20 seconds for write requests. An error response of the node is an *Error;
 // other errors name the address.
 type Client struct {
-	http  http.Client
-	dial  func(ctx context.Context, network, addr string) (net.Conn, error)
-	addr  string
-	base  string
+	nodes []*endpoint
+	last  atomic.Int32 // index of the node that answered the last request
+	dial  dialFunc
 	token func() string // nil for none
 	tls   *tls.Config   // nil for plain HTTP
+
+	caller string // empty for none
 }
+
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// endpoint is the admin API of one node.
+type endpoint struct {
+	http http.Client
+	addr string
+	base string
+}
+
+// dialTimeout is how long a client of several nodes waits for a connection to each of them.
+const dialTimeout = time.Second
 
 // Errors if only the client or only the server uses TLS.
 var (
@@ -58,6 +72,9 @@ type Option func(*Client)
 func WithToken(current func() string) Option {
 	return func(c *Client) { c.token = current }
 }
+
+// WithCaller makes a Client name itself in requests for locks and jobs.
+func WithCaller(text string) Option { return func(c *Client) { c.caller = text } }
 
 // WithTLS makes a Client use TLS.
 func WithTLS(config *tls.Config) Option { return func(c *Client) { c.tls = config } }
@@ -89,29 +106,50 @@ func (e *ConnectionError) Error() string { return fmt.Sprintf("admin: %s: %v", e
 // Unwrap returns the cause.
 func (e *ConnectionError) Unwrap() error { return e.err }
 
-// New returns a client of the node at "host:port" or "unix:PATH". It does not connect.
+// New returns a client of the node at "host:port" or "unix:PATH". Of several addresses with commas
+// between them, each request goes to the first node that accepts a connection within a second; the
+// client begins with the node that it used last. New does not connect.
 func New(addr string, opts ...Option) (*Client, error) {
-	c := &Client{addr: addr, base: "http://" + addr, dial: new(net.Dialer).DialContext}
+	c := &Client{}
+	for _, opt := range opts {
+		opt(c)
+	}
+	for one := range strings.SplitSeq(addr, ",") {
+		e, err := c.newEndpoint(one, strings.Contains(addr, ","))
+		if err != nil {
+			return nil, err
+		}
+		c.nodes = append(c.nodes, e)
+	}
+	return c, nil
+}
+
+func (c *Client) newEndpoint(addr string, several bool) (*endpoint, error) {
+	dialer := &net.Dialer{}
+	if several {
+		dialer.Timeout = dialTimeout
+	}
+	e, dial := &endpoint{addr: addr, base: "http://" + addr}, dialFunc(dialer.DialContext)
 	_, port, err := net.SplitHostPort(addr)
 	path, isSocket := strings.CutPrefix(addr, adminapi.UnixPrefix)
 	switch {
 	case isSocket && path != "":
-		c.base = "http://localhost"
-		c.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
+		e.base = "http://localhost"
+		dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
 		}
 	case err != nil || port == "":
 		return nil, fmt.Errorf("%w %q: must be host:port or unix:PATH", adminapi.ErrAddress, addr)
 	}
-	for _, opt := range opts {
-		opt(c)
+	if c.dial != nil {
+		dial = c.dial
 	}
 	if c.tls != nil {
-		c.base = "https" + strings.TrimPrefix(c.base, "http")
+		e.base = "https" + strings.TrimPrefix(e.base, "http")
 	}
-	c.http = http.Client{
+	e.http = http.Client{
 		Transport: &http.Transport{
-			DialContext:            c.dial,
+			DialContext:            dial,
 			TLSClientConfig:        c.tls,
 			DisableKeepAlives:      true,
 			DisableCompression:     true, // a small response must not decompress into a large one
@@ -119,7 +157,24 @@ func New(addr string, opts ...Option) (*Client, error) {
 		},
 		CheckRedirect: refuseRedirect,
 	}
-	return c, nil
+	return e, nil
+}
+
+// EachNode returns a client of each node, in the order of their addresses in New.
+func (c *Client) EachNode() (all []*Client) {
+	for _, e := range c.nodes {
+		all = append(all, &Client{nodes: []*endpoint{e}, dial: c.dial, token: c.token, tls: c.tls})
+	}
+	return all
+}
+
+// Address returns the addresses that New got.
+func (c *Client) Address() string {
+	var all []string
+	for _, e := range c.nodes {
+		all = append(all, e.addr)
+	}
+	return strings.Join(all, ",")
 }
 
 // refuseRedirect makes the client return a redirect as the response instead of following it, since
@@ -171,7 +226,7 @@ func (c *Client) Drain(ctx context.Context, member string) (adminapi.HandedOver,
 func (c *Client) Prefer(
 	ctx context.Context, name string, p member.Preference,
 ) (adminapi.HandedOver, error) {
-	body := adminapi.PreferRequest{Preference: int(p), Member: name}
+	body := adminapi.PreferRequest{Preference: adminapi.Preference(p), Member: name}
 	return postJSON[adminapi.HandedOver](ctx, c, "/v1/prefer", body)
 }
 
@@ -232,21 +287,41 @@ func responseOf[T any](
 	return value, nil
 }
 
-// doRequest sends a request and returns the response with an unread body.
+// doRequest sends a request to the first node that accepts a connection, and returns the response
+// with an unread body.
 func (c *Client) doRequest(
 	ctx context.Context, method, path string, body []byte,
+) (resp *http.Response, err error) {
+	first := int(c.last.Load())
+	for i := range c.nodes {
+		n := (first + i) % len(c.nodes)
+		resp, err = c.askNode(ctx, c.nodes[n], method, path, body)
+		var dial *net.OpError
+		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" {
+			c.last.Store(int32(n))
+			return resp, err
+		}
+	}
+	return nil, err
+}
+
+func (c *Client) askNode(
+	ctx context.Context, e *endpoint, method, path string, body []byte,
 ) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, e.base+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", adminapi.ErrAddress, err)
 	}
 	if method == http.MethodPost {
 		req.Header.Set("Content-Type", "application/json")
+		if c.caller != "" {
+			req.Header.Set(adminapi.CallerHeader, c.caller)
+		}
 	}
 	if c.token != nil {
 		req.Header.Set("Authorization", "Bearer "+c.token())
 	}
-	resp, err := c.http.Do(req)
+	resp, err := e.http.Do(req)
 	if err != nil {
 		var urlErr *url.Error // the URL is meaningless for a Unix socket
 		if errors.As(err, &urlErr) {
@@ -255,13 +330,13 @@ func (c *Client) doRequest(
 		if errors.Is(err, http.ErrSchemeMismatch) {
 			err = ErrNoTLS
 		}
-		return nil, &ConnectionError{"no response from " + c.addr, err}
+		return nil, &ConnectionError{"no response from " + c.Address(), err}
 	}
 	return resp, nil
 }
 
 func (c *Client) brokeOff(err error) error {
-	return &ConnectionError{"lost the connection to " + c.addr, err}
+	return &ConnectionError{"lost the connection to " + c.nodes[c.last.Load()].addr, err}
 }
 
 // responseError returns the error for a response with an ErrorBody, or for one that is not from a

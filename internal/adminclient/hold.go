@@ -24,9 +24,14 @@ var (
 	ErrEnded = errors.New("the node or its admin API has stopped")
 )
 
-// Jobs returns all jobs.
+// Jobs returns all jobs, with the callers that hold them.
 func (c *Client) Jobs(ctx context.Context) ([]adminapi.Job, error) {
-	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs")
+	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs?callers")
+}
+
+// JobChanges is like Jobs, with the last changes, also of jobs that no member holds.
+func (c *Client) JobChanges(ctx context.Context) ([]adminapi.Job, error) {
+	return getJSON[[]adminapi.Job](ctx, c, "/v1/jobs?callers&changes")
 }
 
 // Enable allows a member, or the members of a host, to lead a job again.
@@ -278,11 +283,18 @@ func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
 		}
 	case adminapi.EventLost, "":
 		s.endWork(e.err)
-		if s.once || !held && !s.expired || e.kind == "" {
+		if s.once || !held && !s.expired || e.kind == "" || isClosed(e.err) {
 			s.endSession(e.err)
 		}
 		s.expired = false
 	}
+}
+
+// isClosed reports whether err means that the node leaves. Then the session must end with its work:
+// the node waits until it disconnects.
+func isClosed(err error) bool {
+	refused, ok := errors.AsType[*Error](err)
+	return ok && refused.Code == adminapi.CodeClosed
 }
 
 // extendTrust moves the expiry to TrustedMS after the arrival of an event.

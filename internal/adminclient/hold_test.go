@@ -19,7 +19,8 @@ const trustedHere = 900 * time.Millisecond
 // confirm the expired lock, whether the expiry or the event is handled first.
 func TestLockAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := holdSession{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
+		c := &Client{nodes: []*endpoint{{}}}
+		s := holdSession{client: c, once: true, expiry: time.NewTimer(maxTrusted)}
 		s.returned = make(chan error, 1)
 		ended := make(chan error, 1)
 		s.fn = func(ctx context.Context, _ adminapi.RecordToken) error {
@@ -42,7 +43,8 @@ func TestLockAfterAPause(t *testing.T) {
 // TestLateGrant checks that fn does not run if the grant has expired in transit.
 func TestLateGrant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := holdSession{client: &Client{}, once: true, expiry: time.NewTimer(maxTrusted)}
+		c := &Client{nodes: []*endpoint{{}}}
+		s := holdSession{client: c, once: true, expiry: time.NewTimer(maxTrusted)}
 		s.returned = make(chan error, 1)
 		s.fn = func(context.Context, adminapi.RecordToken) error {
 			t.Error("fn was called")

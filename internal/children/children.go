@@ -156,10 +156,10 @@ func (g *Group) hasFailed() bool {
 	return false
 }
 
-// KillAll kills all processes and waits until they have ended.
+// KillAll kills all processes with their groups, and waits until they have ended.
 func (g *Group) KillAll() {
 	for _, p := range g.all {
-		_ = p.cmd.Process.Kill() // fails only if the process has ended
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // fails only if all have ended
 	}
 	g.ended.Wait()
 }

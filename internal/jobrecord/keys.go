@@ -55,6 +55,11 @@ func QueueKey(job, name, caller string) (string, error) {
 	return namedKey(job, "queue/", name+"/"+caller)
 }
 
+// BarrierKey returns the key of the record that a caller owns at a barrier of a job.
+func BarrierKey(job, name, caller string) (string, error) {
+	return namedKey(job, "barrier/", name+"/"+caller)
+}
+
 // DisabledKey returns the key of the record that exists while a member may not lead a job.
 func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
 

@@ -101,7 +101,7 @@ func (s *Slot) Close(ctx context.Context) error {
 	defer stop()
 	changed := s.Store.Watch(watched, s.Key) // closing the store closes changed, and so ends a pause
 	for {
-		err := s.settleRecord(ctx)
+		err := s.SettleRecord(ctx)
 		switch {
 		case err == nil || errors.Is(err, leader.ErrClosed):
 			return nil // the records of a closed store end without being dropped
@@ -126,7 +126,7 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	defer stop()
 	switch {
 	case token.IsZero():
-		return s.settleRecord(ctx)
+		return s.SettleRecord(ctx)
 	case !s.unsure.Load():
 		return nil
 	}
@@ -139,9 +139,9 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	return nil
 }
 
-// settleRecord drops the record if the session owns it. Otherwise it still commits a condition. The
+// SettleRecord drops the record if the session owns it. Otherwise it still commits a condition. The
 // commits of a session are ordered, so no earlier commit can take effect afterwards.
-func (s *Slot) settleRecord(ctx context.Context) error {
+func (s *Slot) SettleRecord(ctx context.Context) error {
 	if !s.unsure.Load() {
 		return nil
 	}

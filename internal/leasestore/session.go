@@ -96,7 +96,7 @@ func (s session) commitOps(ctx context.Context, keys []string, ops []record.Op) 
 func (s session) writeOnce(
 	ctx context.Context, l lease, changes []Change, ops []record.Op,
 ) (uint64, error) {
-	asked, err := s.endOld(l, ops)
+	asked, err := s.endOld(l, changes, ops)
 	if err != nil {
 		return 0, err
 	}
@@ -119,9 +119,12 @@ func (s session) writeOnce(
 	return revision, err
 }
 
-// endOld ends the leases of the records that are about to change. It returns the records that
-// this Store will own.
-func (s session) endOld(l lease, ops []record.Op) (map[string]*ownRecord, error) {
+// endOld ends the leases of the records that the changes may replace. It returns the records that
+// this Store will own. A record stays trusted if the changes expect an older entry or none: the
+// write fails while the record exists.
+func (s session) endOld(
+	l lease, changes []Change, ops []record.Op,
+) (map[string]*ownRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lease.id != l.id {
@@ -129,7 +132,11 @@ func (s session) endOld(l lease, ops []record.Op) (map[string]*ownRecord, error)
 	}
 	asked := map[string]*ownRecord{}
 	for _, op := range ops {
-		if !op.IsChange() {
+		expected := func(c Change) bool {
+			return c.Name == records+op.Key && c.Revision >= s.trust[op.Key].token
+		}
+		if !op.IsChange() || s.trust[op.Key] != nil && s.trust[op.Key].token != 0 &&
+			!slices.ContainsFunc(changes, expected) {
 			continue
 		}
 		s.trust.releaseKey(op.Key, record.ErrReleased)

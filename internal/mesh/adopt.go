@@ -129,6 +129,9 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 	}
 	next.follows = p.run == next.who
 	p.run, p.unsettled = next.who, nil
+	if host := next.conn.Remote().Host; host != "" {
+		p.remote = member.Address{Host: host, Port: p.addr.Port}
+	}
 	earlier := slices.Clone(p.draining)
 	if p.cur != nil {
 		earlier = append(earlier, p.cur)

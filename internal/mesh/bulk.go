@@ -110,10 +110,10 @@ func (b *bulk) streamError(err error) error {
 }
 
 // OpenStream opens a bulk stream to a peer and sends the head, which the peer's handler receives
-// first. Like Send, it waits for a connection. It returns after at most SendTimeout. Even after an
-// error, the peer's handler may have been called with a closed stream. The error wraps
-// ErrTooManyStreams, ErrStreamCut, or an error of Send. ErrTooManyStreams means that MaxStreams
-// streams to the peer are already open; OpenStream then does not wait.
+// first. Like Send, it waits for a connection. It returns after at most SendTimeout. The error
+// wraps ErrTooManyStreams, an error of Send or, if the head may have been sent, ErrUnknownOutcome:
+// the peer's handler may then have been called with a closed stream. ErrTooManyStreams means that
+// MaxStreams streams to the peer are already open; OpenStream then does not wait.
 func (m *Mesh) OpenStream(ctx context.Context, to member.Address, head []byte) (BulkStream, error) {
 	if len(head) > MaxHeadBytes {
 		m.stats.countDrop(DropTooLarge, 1)
@@ -167,9 +167,9 @@ func (p *peer) openStream(ctx context.Context, head []byte) (*bulk, error) {
 		err = b.streamError(err)
 		_ = b.Close() // always returns nil
 		if canceled {
-			return nil, p.openFailure(ctx)
+			err = p.openFailure(ctx)
 		}
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -149,12 +150,16 @@ func (m *Mesh) perMember(d, limit time.Duration) time.Duration {
 	return min(d*time.Duration(m.cfg.Size), limit)
 }
 
+// attemptDial dials the address of the peer. If its name was not resolved in the last attempt, or
+// not in time, attemptDial also dials the address from which the peer last greeted.
 func (p *peer) attemptDial(ctx context.Context) {
-	began := time.Now()
-	conn, err := p.mesh.net.Dial(ctx, p.addr)
+	if last := p.lastRemote(); !last.IsZero() {
+		var direct sync.WaitGroup
+		direct.Go(func() { _ = p.dialAt(ctx, last) }) // the error of the name is reported
+		defer direct.Wait()                           // the caller cancels ctx
+	}
+	err := p.dialAt(ctx, p.addr)
 	if err == nil {
-		p.mesh.slots.noteHandshake(time.Since(began))
-		p.greet(conn)
 		return
 	}
 	switch cause := context.Cause(ctx); {
@@ -174,6 +179,27 @@ func (p *peer) attemptDial(ctx context.Context) {
 	// A peer with a different secret or transport is unlikely to be reconfigured soon.
 	p.setLastErr(err, kind == ReportRefused || errors.Is(err, transport.ErrCertificate))
 	p.mesh.reports.report(Report{kind, p.addr, err})
+}
+
+// dialAt dials the peer at an address and greets it.
+func (p *peer) dialAt(ctx context.Context, at member.Address) error {
+	began := time.Now()
+	conn, err := p.mesh.net.Dial(ctx, at)
+	if err == nil {
+		p.mesh.slots.noteHandshake(time.Since(began))
+		p.greet(conn)
+	}
+	return err
+}
+
+// lastRemote returns where the peer last proved its store, if its name cannot be resolved.
+func (p *peer) lastRemote() (last member.Address) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(p.lastErr, transport.ErrUnknownHost) {
+		last = p.remote
+	}
+	return last
 }
 
 // isMismatch reports whether a handshake showed that the peer is configured with another transport.

@@ -61,4 +61,7 @@ var (
 	// ErrStreamCut means that the connection ended before the stream. The connection was lost,
 	// replaced or left, or a node shut down. The error wraps the reason.
 	ErrStreamCut = errors.New("transport: the connection of the stream ended")
+	// ErrUnknownOutcome means that the peer may have received the head of a stream that could not be
+	// opened.
+	ErrUnknownOutcome = errors.New("transport: the peer may have received the stream")
 )

@@ -159,10 +159,8 @@ func (p *peer) greet(conn transport.Conn) {
 		return
 	}
 	ours := m.ownGreet(conn, p.addr, true)
-	prefix := binary.BigEndian.AppendUint64(nil, l.ends.ID)
-	prefix = binary.BigEndian.AppendUint64(prefix, l.ends.Lost)
 	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
-	theirs, err := m.exchangeGreets(conn, reader, prefix, ours)
+	theirs, err := m.exchangeGreets(conn, reader, l.ends.encodePrefix(), ours)
 	if err != nil {
 		m.failGreet(conn, p, err)
 		l.end(transport.CodeClosed, "", nil)
@@ -214,6 +212,11 @@ func (m *Mesh) decodeGreet(raw []byte) (message.Message, error) {
 	return greet, err
 }
 
+// encodePrefix returns what precedes the greeting of the dialer.
+func (e Ends) encodePrefix() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, e.ID), e.Lost)
+}
+
 // writeGreet sends a greeting, the first frame of the system stream.
 func (m *Mesh) writeGreet(conn transport.Conn, prefix []byte, greet message.Message) error {
 	encoded, err := m.cfg.Encode(greet)
@@ -262,6 +265,9 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 	l.start()
 	if l.isObserved() {
 		return
+	}
+	if !our.Active && m.handler.StoreOf(l.peer.addr) == l.who.StoreID {
+		m.spawnWork(func() { l.peer.dialBack(l) })
 	}
 	if err := GreetWarning(our, their); err != nil {
 		m.reports.report(Report{ReportSeedsDiffer, theirs.From.Address, err})

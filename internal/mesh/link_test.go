@@ -3,6 +3,7 @@
 package mesh
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -165,6 +166,66 @@ func TestStreamIsCountedBeforeItIsOpened(t *testing.T) {
 		t.Errorf("the link counts %d streams while one is opened and %d afterwards, want 1 and 0",
 			opened, l.streams)
 	}
+}
+
+// stalledConn is a connection whose streams accept nothing until they are canceled.
+type stalledConn struct{ idleConn }
+
+func (stalledConn) OpenStream() (transport.RawStream, error) {
+	return stalledStream{canceled: make(chan struct{})}, nil
+}
+
+type stalledStream struct {
+	transport.RawStream
+	canceled chan struct{}
+}
+
+func (s stalledStream) Write([]byte) (int, error) {
+	<-s.canceled
+	return 0, transport.ErrStreamClosed
+}
+
+func (s stalledStream) Cancel() {
+	select {
+	case <-s.canceled:
+	default:
+		close(s.canceled)
+	}
+}
+
+// TestStreamOfUnknownOutcome checks that OpenStream does not claim that nothing was sent if its
+// context ends while it writes the head.
+func TestStreamOfUnknownOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := undialedPeer(t, &losses{})
+		p.cur = newLink(p, stalledConn{}, Ends{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := p.openStream(ctx, nil)
+		if !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want ErrUnknownOutcome with the cause", err)
+		}
+	})
+}
+
+// TestFrameIsAcceptedWhenItsContextEnds checks that a Send whose frame is accepted at the instant
+// at which its context ends does not fail: its caller would send the event again.
+func TestFrameIsAcceptedWhenItsContextEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := undialedPeer(t, &losses{})
+		f := &p.flows[transport.Custom]
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error)
+		go func() { result <- p.sendWaiting(ctx, f, []byte("frame")) }()
+		synctest.Wait()
+		p.mu.Lock()
+		cancel() // the Send wakes and waits for the mutex
+		f.admit()
+		p.mu.Unlock()
+		if err := <-result; err != nil || f.frames != 1 {
+			t.Errorf("%d frames are accepted, but Send returns %v", f.frames, err)
+		}
+	})
 }
 
 // listing is a handler whose state lists one store for every address.

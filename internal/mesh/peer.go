@@ -45,7 +45,8 @@ type peer struct {
 	ended    []*link
 	greeting *link // dialed by this node, which waits for the answer to its greeting
 	// run is the identity in the peer's latest greeting. The frames in flows are for this run.
-	run member.Identity
+	run    member.Identity
+	remote member.Address // the host from which that greeting arrived, and the port of addr
 	// unsettled is a link that was left gracefully when there was no other link. If no other link to
 	// the same run follows soon, Lost is called.
 	unsettled *link

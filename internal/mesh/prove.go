@@ -5,8 +5,11 @@ package mesh
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -22,6 +25,9 @@ const (
 	maxProbing = 5
 	// maxWaiting bounds the greetings that wait for the proof of one address.
 	maxWaiting = 2
+	// backPause is the time after which this node dials the address of a member that has connected,
+	// and then again while that fails. The dials of a start come first.
+	backPause = 10 * time.Second
 )
 
 // A probe is a connection that a node dials only to learn which store answers at an address. Its
@@ -113,18 +119,56 @@ func (p *peer) startProbe() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.proof.probing--
-		p.proof.self = errors.Is(err, ErrSelf)
-		if err == nil {
-			p.proof.store, p.proof.at = store, time.Now()
-			if p.cur != nil && p.cur.who.StoreID == store {
-				p.cur.proved, p.contest = true, contest{}
-			}
-		}
-		if p.proof.changed != nil && (err == nil || p.proof.probing == 0) {
-			close(p.proof.changed)
-			p.proof.changed = nil
-		}
+		p.noteProbe(store, err)
 	})
+}
+
+// noteProbe records the result of a probe. p.mu must be held.
+func (p *peer) noteProbe(store member.StoreID, err error) {
+	p.proof.self = errors.Is(err, ErrSelf)
+	if err == nil {
+		p.proof.store, p.proof.at = store, time.Now()
+		if p.cur != nil && p.cur.who.StoreID == store {
+			p.cur.proved, p.contest = true, contest{}
+		}
+	}
+	if p.proof.changed != nil && (err == nil || p.proof.probing == 0) {
+		close(p.proof.changed)
+		p.proof.changed = nil
+	}
+}
+
+// dialBack probes the address of a member that has connected, until it answers there or the link
+// ends, and reports each failure. The link works meanwhile, but if it is lost, only the member can
+// replace it.
+func (p *peer) dialBack(l *link) {
+	for pause := backPause/2 + rand.N(backPause/2); ; pause = reportInterval {
+		select {
+		case <-time.After(pause):
+		case <-l.done:
+			return
+		}
+		p.mu.Lock()
+		due := p.cur == l && !l.proved && !p.leaving
+		p.mu.Unlock()
+		if !due {
+			return
+		}
+		store, err := p.probeAddress()
+		p.mu.Lock()
+		p.noteProbe(store, err)
+		due = p.cur == l && !l.proved && !p.leaving
+		p.mu.Unlock()
+		if !due {
+			return
+		}
+		if err == nil {
+			err = errors.New("another store answers there")
+		}
+		p.mesh.reports.report(Report{ReportOneWay, p.addr, fmt.Errorf("transport: it has connected "+
+			"from %s, but cannot be dialed at the address that it advertises (%w): correct the address, "+
+			"the name in DNS, or the firewall", l.conn.Remote(), err)})
+	}
 }
 
 // probeAddress returns the store that answers at the address.
@@ -139,17 +183,26 @@ func (p *peer) probeAddress() (store member.StoreID, err error) {
 	defer conn.Close(transport.CodeDuplicate, probeReason)
 	stop := context.AfterFunc(ctx, func() { conn.Close(transport.CodeTimeout, probeReason) })
 	defer stop()
-	if err := m.checkIdentity(conn, p.addr); err != nil {
-		return store, err
+	_, theirs, err := m.greetAs(conn, p.addr, Ends{})
+	return theirs.From.StoreID, err
+}
+
+// greetAs exchanges greetings on a connection that this node dialed but does not adopt. The reader
+// returns what the peer sends after its greeting.
+func (m *Mesh) greetAs(
+	conn transport.Conn, to member.Address, ends Ends,
+) (reader *frameReader, theirs message.Message, err error) {
+	if err := m.checkIdentity(conn, to); err != nil {
+		return nil, theirs, err
 	}
-	ours := m.ownGreet(conn, p.addr, true)
-	reader := newFrameReader(conn.Stream(transport.System), maxGreetBytes)
-	theirs, err := m.exchangeGreets(conn, reader, make([]byte, endsBytes), ours)
+	ours := m.ownGreet(conn, to, true)
+	reader = newFrameReader(conn.Stream(transport.System), maxGreetBytes)
+	theirs, err = m.exchangeGreets(conn, reader, ends.encodePrefix(), ours)
 	if err == nil {
 		err = CheckGreet(ours, theirs)
 	}
 	if err == nil {
 		err = checkProof(conn, theirs)
 	}
-	return theirs.From.StoreID, err
+	return reader, theirs, err
 }

@@ -27,6 +27,7 @@ const (
 	ReportStreamRefused                   // a bulk stream of the peer was reset because of its head
 	ReportClaimed                         // a process claimed the address of another one
 	ReportCopied                          // an earlier run of the same store was refused
+	ReportOneWay                          // a peer has connected, but cannot be dialed
 	ReportKinds                           // counts the kinds
 )
 

@@ -3,6 +3,8 @@
 package message
 
 import (
+	"time"
+
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
@@ -29,6 +31,9 @@ type LeaderStatusQueryResponse struct {
 	ID      uint64
 	Healthy bool
 	Held    member.Number
+	// Save is how long the latest saves of the sender took. It is 0 if it has not saved lately, or if
+	// its release does not say.
+	Save time.Duration
 }
 
 // Proposal asks for a vote. In the formal stage State is the proposed value, built on Base, and its
@@ -42,7 +47,13 @@ type Proposal struct {
 	Held       member.Number // number of the state that the proposer holds; zero in a founding
 	Base       member.Number // formal only
 	State      member.State
+	// Successors are set if a leader that hands over proposes one of them, and they must hear M voters
+	// before they vote; pre only, at most MaxSuccessors. Other voters send each a message.
+	Successors []member.Address
 }
+
+// MaxSuccessors is the maximum number of Successors in a Proposal.
+const MaxSuccessors = 3
 
 // Vote answers a proposal.
 type Vote struct {
@@ -53,6 +64,8 @@ type Vote struct {
 	Promised paxos.ID       // the highest ID that the voter promised
 	Accepted paxos.Accepted // zero if none; contains the state only in a granted pre vote
 	Held     member.Number
+	// Unable means that the voter must not be proposed as the leader; pre only.
+	Unable bool
 	// State is the state that the voter holds if it is newer than the state of the proposer. Otherwise
 	// State is zero.
 	State member.State

@@ -32,6 +32,14 @@ type Greet struct {
 type LeaderQuery struct {
 	ID   uint64
 	Held member.State // zero if the sender holds no state
+	Runs Runs
+}
+
+// Runs are two runs of a store between which it made no other, so that others can find out that it
+// was restored from a copy. Both are zero if the sender has a new store.
+type Runs struct {
+	Last  uint64 // incarnation that the store held when the process of the sender started
+	First uint64 // incarnation with which that process started
 }
 
 // LeaderResponse answers LeaderQuery with the claim in its header. No claim means that the sender
@@ -48,6 +56,7 @@ type JoinClusterRequest struct {
 	Held  member.Number
 	Bound uint64 // version that the joiner is bound to, 0 if none
 	member.Traits
+	Runs Runs
 }
 
 // JoinClusterResponse accepts a join, or refuses it with a reason. If the sender knows the right
@@ -55,8 +64,8 @@ type JoinClusterRequest struct {
 type JoinClusterResponse struct {
 	Accepted bool
 	Reason   Reason
-	// Known is the incarnation in the roster, which the joiner must exceed. It is set with
-	// ReasonOldIncarnation.
+	// Known is the incarnation in the roster, which the joiner must exceed (ReasonOldIncarnation), or
+	// the version that the sender holds (ReasonRestored, ReasonLaterState).
 	Known uint64
 }
 

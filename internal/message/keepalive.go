@@ -28,6 +28,12 @@ type LeaderKeepAlive struct {
 	Echo    Stamp  // the greatest stamp received from this leader, version and run
 	Stamp   Stamp  // the follower's own stamp, which the ack echoes
 	Drained bool   // the follower must not be proposed as leader
+	// Reaches is how many voters the follower heard lately, itself included. It is 0 if the release of
+	// the follower does not say.
+	Reaches int
+	// Save is how long the latest saves of the follower took. It is 0 if it has not saved lately, or
+	// if its release does not say.
+	Save time.Duration
 }
 
 // LeaderKeepAliveAck answers a keep-alive. Only an ack with a stamp makes the
@@ -46,6 +52,8 @@ type LeaderKeepAliveAck struct {
 	// Hold is for how long an ack that Extends does so at most. It is zero if the leader accepts only
 	// its own timings: the HoldTimeout of the follower is the same then.
 	Hold time.Duration
+	// Offers means that the leader would hand over to the follower if the follower heard M voters.
+	Offers bool
 }
 
 // Kind implements Body.

@@ -22,7 +22,7 @@ type ClusterAlignment struct {
 
 // MemberLeave announces that its sender leaves or gives up leadership. If a member sends it to its
 // leader, GivenUp is zero. If a leader sends it to its members, GivenUp is the claim that ends, and
-// Successor is the member that the leader proposes.
+// Successor is the member that the leader proposes; zero if it proposes none.
 type MemberLeave struct {
 	GivenUp   member.Claim
 	Successor member.Address

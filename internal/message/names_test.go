@@ -46,7 +46,7 @@ func TestReasonNames(t *testing.T) {
 			t.Errorf("Reason%s: got %q, want %q", name, got, want)
 		}
 	}
-	if got, want := message.Reasons.String(), "reason(50)"; got != want {
+	if got, want := message.Reasons.String(), "reason(53)"; got != want {
 		t.Errorf("one past the last reason: got %q, want %q", got, want)
 	}
 }

@@ -144,6 +144,18 @@ const (
 	// the two clocks is wrong by centuries.
 	ReasonRunJump
 
+	// ReasonTableFull means that a request would overfill the table of records.
+	ReasonTableFull
+
+	// Copies.
+
+	// ReasonRestored means that the store of the joiner has forgotten what it showed before: it was
+	// restored from a copy.
+	ReasonRestored
+	// ReasonLaterState means that the receiver holds a later state than the leader with authority: the
+	// stores of a majority were restored from copies.
+	ReasonLaterState
+
 	// Reasons is the number of reasons.
 	Reasons
 )
@@ -159,7 +171,7 @@ var reasonNames = [Reasons]string{
 	"lease runs", "join only", "other seeds", "other ballot", "voted twice", "repeated",
 	"not candidate", "version jump", "holds nothing", "port refused",
 	"conflict", "owned", "not active", "too large", "busy", "no quorum", "unknown",
-	"address held", "run jump",
+	"address held", "run jump", "table full", "restored", "later state",
 }
 
 // String returns the name of the reason as it appears in logs and metrics.

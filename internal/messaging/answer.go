@@ -21,7 +21,7 @@ func (m *Messenger) newCall(from member.Address, k transport.Kind, c wire.Call) 
 		Request: c.Request,
 		Timeout: c.Timeout,
 		Answer: func(value any, ran bool, err error) {
-			if err != nil && !ran {
+			if err != nil && (!ran || errors.Is(err, receiver.ErrDeclined)) {
 				m.refuseCall(from, k, c, err)
 				return
 			}

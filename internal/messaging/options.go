@@ -28,7 +28,7 @@ type Options struct {
 	Metadata   map[string]string
 	Outcome    func(to member.Address, err error) // nil if the sender does not wait for the outcome
 	BestEffort bool
-	Idempotent bool // RequestLeader repeats a request whose outcome is unknown
+	Idempotent bool // RequestLeader and RequestOwner repeat a request whose outcome is unknown
 }
 
 // Errors of options that contradict each other or do not fit the call.
@@ -39,7 +39,8 @@ var (
 		"its answer might never arrive")
 	errRequestOutcome = errors.New("cluster: a request cannot have WithOutcome: " +
 		"it returns its outcome")
-	errIdempotent   = errors.New("cluster: Idempotent applies only to RequestLeader")
+	errIdempotent = errors.New("cluster: Idempotent applies only to RequestLeader and " +
+		"RequestShard")
 	errStreamOption = errors.New("cluster: OpenStream accepts only the option WithMetadata")
 )
 

@@ -38,24 +38,57 @@ func (m *Messenger) RequestLeader(ctx context.Context, req, resp any, o Options)
 			return err
 		}
 		err = m.request(ctx, led.Leader, req, resp, &led, o)
-		retry := canRetry(err) || o.Idempotent && errors.Is(err, ErrUnknownOutcome)
-		if !retry || m.ctxErr(ctx) != nil {
+		if !m.waitRetry(ctx, err, led.Changed, o) {
 			return err
 		}
-		// This node may learn of the next leader later or earlier than others, so it
-		// retries when its view changes, and periodically.
-		pause := time.NewTimer(m.cfg.HeartbeatInterval)
-		select {
-		case <-led.Changed:
-		case <-pause.C:
-		case <-ctx.Done():
-		case <-m.cfg.Quit:
-		}
-		pause.Stop()
 	}
 }
 
-// canRetry reports whether a request may be sent to the next leader, because no handler has run.
+// RequestOwner is like RequestLeader, but to the member that owner returns, as cluster.RequestShard
+// documents. changed receives a value when the owner may have changed.
+func (m *Messenger) RequestOwner(
+	ctx context.Context, owner func() (member.Address, error), changed <-chan struct{},
+	req, resp any, o Options,
+) error {
+	for {
+		to, err := owner()
+		switch over := m.ctxErr(ctx); {
+		case err == nil:
+			err = m.request(ctx, to, req, resp, nil, o)
+		case over != nil:
+			return fmt.Errorf("%w: %w: %w", ErrNotDelivered, err, over)
+		default:
+			err = fmt.Errorf("%w: %w", ErrNotDelivered, err)
+		}
+		if !m.waitRetry(ctx, err, changed, o) {
+			return err
+		}
+	}
+}
+
+// waitRetry reports whether a request that ended with err may be sent again, and waits until then.
+// This node may learn of the next leader or owner later or earlier than others, so it retries when
+// changed is closed or receives a value, and periodically.
+func (m *Messenger) waitRetry(
+	ctx context.Context, err error, changed <-chan struct{}, o Options,
+) bool {
+	retry := canRetry(err) || o.Idempotent && errors.Is(err, ErrUnknownOutcome)
+	if !retry || m.ctxErr(ctx) != nil {
+		return false
+	}
+	pause := time.NewTimer(m.cfg.HeartbeatInterval)
+	defer pause.Stop()
+	select {
+	case <-changed:
+	case <-pause.C:
+	case <-ctx.Done():
+	case <-m.cfg.Quit:
+	}
+	return true
+}
+
+// canRetry reports whether a request may be sent to the next leader or owner, because no handler
+// has run.
 func canRetry(err error) bool {
 	_, moved := errors.AsType[*leader.NotLeaderError](err)
 	return moved || errors.Is(err, ErrNotDelivered) || errors.Is(err, ErrNotActive)

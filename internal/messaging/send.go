@@ -181,6 +181,8 @@ func sendError(err error) error {
 		return nil
 	case errors.Is(err, mesh.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, mesh.ErrUnknownOutcome):
+		return fmt.Errorf("%w: %w", ErrUnknownOutcome, err)
 	case errors.Is(err, mesh.ErrNoRoom):
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	case errors.Is(err, ErrNotActive):

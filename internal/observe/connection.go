@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
@@ -30,14 +32,17 @@ var reportLines = map[mesh.ReportKind]line{
 	mesh.ReportStreamRefused: {slog.LevelWarn, "stream refused"},
 	mesh.ReportClaimed:       {slog.LevelWarn, "address claimed"},
 	mesh.ReportCopied:        {slog.LevelWarn, "earlier run refused"},
+	mesh.ReportOneWay:        {slog.LevelWarn, "cannot dial a connected peer"},
 }
 
 // ObserveConnection handles a report of the transport.
 func (o *Observer) ObserveConnection(r mesh.Report) {
-	o.logReport(r)
+	if o.faults.noteReport(r) || r.Kind != mesh.ReportOneWay {
+		o.logReport(r)
+	}
 	switch {
 	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
-		r.Kind == mesh.ReportStreamRefused:
+		r.Kind == mesh.ReportStreamRefused || r.Kind == mesh.ReportOneWay:
 		// The peer is connected.
 	case r.Kind == mesh.ReportHandshake, r.Kind == mesh.ReportClaimed,
 		r.Kind == mesh.ReportCopied, r.Peer.IsZero():
@@ -61,6 +66,33 @@ func isPermanent(err error) bool {
 	}
 	_, mismatch := errors.AsType[*transport.ConfigMismatchError](err)
 	return mismatch
+}
+
+// nameTimeout is how long a name must lead to another node before that counts as a refusal. DNS
+// may return an address for a while after another node has taken it, as when pods are replaced.
+const nameTimeout = 2 * time.Minute
+
+// refusalWait returns how long a refusal must last before it counts as permanent.
+func refusalWait(peer member.Address, err error) time.Duration {
+	_, notAddress := netip.ParseAddr(peer.Host)
+	if notAddress == nil || peer.Host == "localhost" || !isOtherNode(err) {
+		return 0
+	}
+	return nameTimeout
+}
+
+// isOtherNode reports whether the only fault is that another node, or this one, answered the dial.
+func isOtherNode(err error) bool {
+	if _, other := errors.AsType[*mesh.IdentityError](err); other || errors.Is(err, mesh.ErrSelf) {
+		return true
+	}
+	mismatches := findMismatches(err)
+	for _, m := range mismatches {
+		if m.Field != "Advertise" {
+			return false
+		}
+	}
+	return len(mismatches) > 0
 }
 
 func (o *Observer) logReport(r mesh.Report) {
@@ -87,6 +119,7 @@ func (o *Observer) logReport(r mesh.Report) {
 func (o *Observer) ObserveGreet(peer member.Identity, sameSeeds bool) {
 	o.peers.noteSeeds(peer.Address, sameSeeds)
 	o.peers.noteConnected(peer.Address)
+	o.faults.clearFault(peer.Address)
 }
 
 // ObserveMessage handles a message from another node before the machine handles it.

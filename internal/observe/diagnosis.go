@@ -24,6 +24,7 @@ func (o *Observer) explainNoLeader(s State, peers map[member.Address]peerStatus)
 	if s.RosterLost {
 		text = strings.TrimPrefix(o.cfg.RosterLost.Error(), "cluster: ") + ": " + text
 	}
+	text += o.Disk.explainDelay(o.peers.slowSave)
 	switch {
 	case s.Preference == member.NeverLeads:
 		text += "; this node never leads (preference)"

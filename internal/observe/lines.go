@@ -55,9 +55,17 @@ var traceLines = map[statemachine.TraceKind]line{
 			"or another process has its address"},
 	statemachine.SeatKept: {slog.LevelWarn,
 		"a node waits for a seat that is kept for a member: start that member, or run athena release"},
+	statemachine.Postponed: {slog.LevelWarn,
+		"a preferred member led for a short time: it leads again later"},
+	statemachine.FoundCopy: {slog.LevelError,
+		"a data directory was restored from an earlier copy: its node becomes a new member; " +
+			"delete no other directory"},
+	statemachine.FoundLater: {slog.LevelError,
+		"a member holds a later state than the leader: a majority of the data directories was " +
+			"restored from copies, and tokens were used twice; delete no directory"},
 	statemachine.NewRun: {slog.LevelWarn,
 		"the roster can never elect a leader again: starting as a new member; " +
-			"tokens may start again at 1"},
+			"tokens may start over"},
 }
 
 // aboutLeaders lists the kinds of traces whose Peer is a leader or a candidate.
@@ -128,7 +136,10 @@ func (o *Observer) logTrace(t statemachine.Trace) {
 	if t.Stage != 0 {
 		attrs = append(attrs, slog.String("stage", t.Stage.String()))
 	}
-	if t.Left != 0 {
+	switch {
+	case t.Kind == statemachine.Postponed:
+		attrs = append(attrs, slog.Float64("wait_ms", Milliseconds(t.Left)))
+	case t.Left != 0:
 		attrs = append(attrs, slog.Float64("kept_ms", Milliseconds(t.Left)))
 	}
 	switch {
@@ -198,6 +209,12 @@ func (o *Observer) LogSlowHandler(h receiver.SlowHandler) {
 	o.log.Warn("handler still running", slog.String("event", safetext.PeerText(h.Event)),
 		slog.String("peer", addressText(h.From)),
 		slog.Float64("running_ms", Milliseconds(h.Running)), slog.Int("waiting", h.Waiting))
+}
+
+// LogLateWork logs work under the lease of a record that has not returned since the lease ended.
+func (o *Observer) LogLateWork(key string, ended time.Duration) {
+	o.log.Warn("work still running", slog.String("record", safetext.PeerText(key)),
+		slog.Float64("ended_ms", Milliseconds(ended)))
 }
 
 // Milliseconds returns a duration in milliseconds, the unit of log fields.

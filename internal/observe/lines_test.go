@@ -51,7 +51,7 @@ func TestTraceLines(t *testing.T) {
 				`"message":"left the leader for a better one"}`},
 		{statemachine.Trace{Kind: statemachine.NewRun, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the roster can never elect ` +
-				`a leader again: starting as a new member; tokens may start again at 1"}`},
+				`a leader again: starting as a new member; tokens may start over"}`},
 		{statemachine.Trace{Kind: statemachine.GaveUpProposal, Version: 5, Peer: peer,
 			Stage: message.Formal},
 			`{"level":"debug","version":5,"leader":"127.0.0.1:2","stage":"formal",` +
@@ -75,9 +75,19 @@ func TestTraceLines(t *testing.T) {
 		{statemachine.Trace{Kind: statemachine.Replaced, Version: 5, Peer: peer},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","message":"the place of a member went ` +
 				`to another store: its data directory was lost, or another process has its address"}`},
+		{statemachine.Trace{Kind: statemachine.FoundCopy, Version: 5, Peer: peer},
+			`{"level":"error","version":5,"peer":"127.0.0.1:2","message":"a data directory was ` +
+				`restored from an earlier copy: its node becomes a new member; delete no other directory"}`},
+		{statemachine.Trace{Kind: statemachine.FoundLater, Version: 5, Peer: peer},
+			`{"level":"error","version":5,"peer":"127.0.0.1:2","message":"a member holds a later state ` +
+				`than the leader: a majority of the data directories was restored from copies, and tokens ` +
+				`were used twice; delete no directory"}`},
 		{statemachine.Trace{Kind: statemachine.SeatKept, Version: 5, Peer: peer, Left: time.Hour},
 			`{"level":"warn","version":5,"peer":"127.0.0.1:2","kept_ms":3600000,"message":"a node waits ` +
 				`for a seat that is kept for a member: start that member, or run athena release"}`},
+		{statemachine.Trace{Kind: statemachine.Postponed, Version: 5, Peer: peer, Left: time.Minute},
+			`{"level":"warn","version":5,"peer":"127.0.0.1:2","wait_ms":60000,"message":"a preferred ` +
+				`member led for a short time: it leads again later"}`},
 		{statemachine.Trace{Kind: statemachine.MemberMoved, Peer: peer, Status: member.Unreachable},
 			`{"level":"info","version":0,"peer":"127.0.0.1:2","status":"unreachable",` +
 				`"message":"member changed"}`},

@@ -23,6 +23,7 @@ type Counts struct {
 	Transitions map[Transition]uint64
 	ClockSteps  uint64
 	Replaced    uint64
+	Copies      uint64
 	Elected     histogram.Durations
 	Saved       histogram.Durations
 	Dropped     map[string]uint64
@@ -135,6 +136,8 @@ func (m *Metrics) addTrace(t statemachine.Trace) {
 		incrementCount(&c.Missed, t.Peer)
 	case statemachine.Replaced:
 		c.Replaced++
+	case statemachine.FoundCopy, statemachine.FoundLater:
+		c.Copies++
 	case statemachine.Proposing:
 		m.endProposal(resultOvertaken, message.Pre)
 	case statemachine.ProposingFormal:
@@ -191,6 +194,7 @@ func (m *Metrics) readCounts() Counts {
 		Transitions: maps.Clone(c.Transitions),
 		ClockSteps:  c.ClockSteps,
 		Replaced:    c.Replaced,
+		Copies:      c.Copies,
 		Elected:     m.elected.Read(),
 		Saved:       m.Saved.Read(),
 		Dropped:     maps.Clone(c.Dropped),

@@ -33,6 +33,7 @@ func (c *Config) silentTimeout() time.Duration { return 2*c.RetryInterval + c.He
 // methods may be called from any goroutine.
 type Observer struct {
 	Metrics Metrics
+	Disk    DiskWatch
 
 	cfg       Config
 	log       *slog.Logger
@@ -43,12 +44,19 @@ type Observer struct {
 	// Used by the event loop only.
 	elections  electionTrace
 	warning    leaderlessWarning
+	missing    missingLog
+	faults     faultLog
 	rosterLost bool
 }
 
 // New returns an Observer. Start must be called before the first turn.
 func New(cfg Config) *Observer {
-	return &Observer{cfg: cfg, log: cfg.Log, peers: newPeerLog(cfg.Seeds, cfg.Self)}
+	peers := newPeerLog(cfg.Seeds, cfg.Self)
+	peers.slowSave = cfg.HeartbeatTimeout / 4
+	return &Observer{
+		Disk: DiskWatch{log: cfg.Log, limit: cfg.HeartbeatTimeout},
+		cfg:  cfg, log: cfg.Log, peers: peers,
+	}
 }
 
 // Start records when the node started.
@@ -126,4 +134,5 @@ func (o *Observer) logTurn(t Turn, c Changes, election Election) {
 	}
 	o.rosterLost = t.State.RosterLost
 	o.warnLeaderless(t.Now, t.State, ended)
+	o.warnMissing(t.Now, t.State)
 }

@@ -35,9 +35,12 @@ type peerLog struct {
 	// seedMismatches contains the peers whose list of seeds differs from that of this node, with the
 	// time of their last message.
 	seedMismatches map[member.Address]time.Time
-	// refused lists the seeds whose last answer was a permanent refusal.
-	refused map[member.Address]bool
+	// refused has the seeds whose last answer was a permanent refusal, and the time from which that
+	// counts: later than the first refusal if it may be due to an old DNS record.
+	refused map[member.Address]time.Time
 	gaveUp  bool // hopeless is closed
+	// slowSave is the time of a save above which the status of a peer names it.
+	slowSave time.Duration
 }
 
 // peer records the last answer of one node.
@@ -47,6 +50,7 @@ type peer struct {
 	at      time.Time     // when the last message arrived
 	claim   member.Claim  // the claim in the last message
 	held    member.Number // the state that the node last reported
+	save    time.Duration // how long its saves take, as it last reported
 	// refusal is the reason why the node refused the last join or vote. refused and refusedAt are the
 	// kind and the time of that answer.
 	refusal   message.Reason
@@ -61,7 +65,7 @@ func newPeerLog(seeds []member.Address, self member.Address) *peerLog {
 		self:           self,
 		hopeless:       make(chan struct{}),
 		seedMismatches: map[member.Address]time.Time{},
-		refused:        map[member.Address]bool{},
+		refused:        map[member.Address]time.Time{},
 	}
 	for _, a := range seeds {
 		if a != self {
@@ -111,19 +115,28 @@ func (p *peerLog) noteFault(from member.Address, err error) {
 	}
 }
 
-// noteRefusal records that a peer has permanently refused this node.
+// noteRefusal records that a peer has permanently refused this node. The transport repeats a
+// refusal that lasts every minute.
 func (p *peerLog) noteRefusal(from member.Address, err error) {
 	p.noteFault(from, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, one := range p.seeds {
-		if one.address == from && !p.refused[from] {
-			p.refused[from] = true
-			if len(p.refused) == len(p.seeds) && !p.gaveUp {
-				p.gaveUp = true
-				close(p.hopeless)
-			}
+	if !slices.ContainsFunc(p.seeds, func(one *peer) bool { return one.address == from }) {
+		return
+	}
+	now := time.Now()
+	counts := now.Add(refusalWait(from, err))
+	if earlier, again := p.refused[from]; !again || counts.Before(earlier) {
+		p.refused[from] = counts
+	}
+	for _, at := range p.refused {
+		if at.After(now) {
+			return
 		}
+	}
+	if len(p.refused) == len(p.seeds) && !p.gaveUp {
+		p.gaveUp = true
+		close(p.hopeless)
 	}
 }
 
@@ -158,7 +171,9 @@ func (p *peerLog) noteMessage(m message.Message) {
 	case message.LeaderResponse:
 		one.held = b.Held
 	case message.LeaderStatusQueryResponse:
-		one.held = b.Held
+		one.held, one.save = b.Held, b.Save
+	case message.LeaderKeepAlive:
+		one.save = b.Save
 	case message.JoinClusterResponse:
 		one.noteRefusal(b.Reason, message.KindJoinClusterResponse)
 	case message.Vote:
@@ -235,6 +250,9 @@ func (p *peerLog) listStatuses(
 		default:
 			s.reached, s.holds = true, !one.held.IsZero()
 			s.text = one.describeLast(p.self, held)
+			if one.save > p.slowSave {
+				s.text += fmt.Sprintf(", its saves take %v", one.save.Round(time.Millisecond))
+			}
 		}
 		list[one.address] = s
 	}

@@ -86,6 +86,40 @@ func TestHopelessWhenEverySeedRefused(t *testing.T) {
 	s.noteRefusal(seeds[2], errBoom)
 }
 
+// TestNamesOfOtherNodesLag checks that names that lead to other nodes make a start hopeless only
+// after nameTimeout, and addresses immediately.
+func TestNamesOfOtherNodesLag(t *testing.T) {
+	other := &transport.ConfigMismatchError{Field: "Advertise", Ours: "db-2:1", Theirs: "db-3:1"}
+	size := &transport.ConfigMismatchError{Field: "Size", Ours: "3", Theirs: "5"}
+	for _, test := range []struct {
+		host string
+		err  error
+		lags bool
+	}{
+		{"db-2", other, true},
+		{"db-2", errors.Join(other, other), true},
+		{"db-2", mesh.ErrSelf, true},
+		{"db-2", &mesh.IdentityError{}, true},
+		{"db-2", errors.Join(other, size), false},
+		{"db-2", transport.ErrCertificate, false},
+		{"10.0.0.2", other, false},
+		{"localhost", mesh.ErrSelf, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			seed := member.Address{Host: test.host, Port: 1}
+			s := newPeerLog([]member.Address{seed}, addresses(1)[0])
+			s.noteRefusal(seed, test.err)
+			if got := s.isHopeless(); got == test.lags {
+				t.Errorf("%s, %v: got hopeless %v, want %v", test.host, test.err, got, !test.lags)
+			}
+			time.Sleep(nameTimeout)
+			if s.noteRefusal(seed, test.err); !s.isHopeless() {
+				t.Errorf("%s, %v: got hope after %v", test.host, test.err, nameTimeout)
+			}
+		})
+	}
+}
+
 func TestALoneSeedIsNeverHopeless(t *testing.T) {
 	s := newPeerLog(addresses(1), addresses(1)[0])
 	s.noteRefusal(addresses(9)[0], errBoom)
@@ -153,9 +187,11 @@ func TestWhatMessagesSay(t *testing.T) {
 			{member.Claim{Version: 1, Leader: three}, message.SeedKeepAlive{},
 				"follows 127.0.0.1:3, which leads provisionally"},
 			{chosen(4, two), message.LeaderResponse{}, "leads version 4, but this node holds " +
-				"version 5.0 of 127.0.0.1:3: does its store belong to another cluster?"},
+				"version 5.0 of 127.0.0.1:3: was its data directory restored from a copy? Keep that " +
+				"of this node"},
 			{chosen(5, two), message.LeaderResponse{}, "leads version 5, but this node holds " +
-				"version 5.0 of 127.0.0.1:3: does its store belong to another cluster?"},
+				"version 5.0 of 127.0.0.1:3: was its data directory restored from a copy? Keep that " +
+				"of this node"},
 			{chosen(5, three), message.LeaderResponse{}, "follows 127.0.0.1:3, which leads version 5"},
 			{chosen(7, two), message.JoinClusterResponse{Reason: message.ReasonHoldsState},
 				"join refused: holds state, this node holds the state of an earlier cluster, " +

@@ -51,8 +51,9 @@ func (p *peer) describeLast(self member.Address, held member.State) string {
 		return who + " provisionally"
 	case c.Version < held.Version, c.Version == held.Version && c.Leader != held.Leader:
 		// A node does not follow a leader whose version is below that of the node's state.
-		return fmt.Sprintf("%s version %d, but this node holds version %s of %s: does its store "+
-			"belong to another cluster?", who, c.Version, held.Number, addressText(held.Leader))
+		return fmt.Sprintf("%s version %d, but this node holds version %s of %s: was its data "+
+			"directory restored from a copy? Keep that of this node", who, c.Version, held.Number,
+			addressText(held.Leader))
 	default:
 		return fmt.Sprintf("%s version %d", who, c.Version)
 	}
@@ -73,6 +74,10 @@ var refusalTexts = map[message.Reason]string{
 	message.ReasonLeaderBound: "a later leader is being elected",
 	message.ReasonAddressHeld: "another process with this address was heard a moment ago",
 	message.ReasonRunJump:     "the clock of this node or of the leader is wrong by centuries",
+	message.ReasonRestored: "the data directory of this node was restored from an earlier copy: " +
+		"delete no other",
+	message.ReasonLaterState: "this node holds a later state than that leader: the data directories " +
+		"of a majority were restored from copies; keep that of this node",
 	message.ReasonVersionJump: "this node takes part only above far higher tokens, as after athena " +
 		"recover: stop all nodes, and run it on each with the same --tokens-above",
 }
@@ -127,19 +132,27 @@ func faultText(err error) string {
 
 // listMismatches describes each ConfigMismatchError in a tree of errors.
 func listMismatches(err error) []string {
+	var list []string
+	for _, m := range findMismatches(err) {
+		list = append(list, fmt.Sprintf("%s (%s here, %s there)", fieldInWords(m.Field),
+			safetext.QuotePeerText(m.Ours), safetext.QuotePeerText(m.Theirs)))
+	}
+	return list
+}
+
+// findMismatches returns each ConfigMismatchError in a tree of errors.
+func findMismatches(err error) (list []*transport.ConfigMismatchError) {
 	//nolint:errorlint // it walks the tree of errors itself
 	if m, ok := err.(*transport.ConfigMismatchError); ok {
-		return []string{fmt.Sprintf("%s (%s here, %s there)", fieldInWords(m.Field),
-			safetext.QuotePeerText(m.Ours), safetext.QuotePeerText(m.Theirs))}
+		return append(list, m)
 	}
-	var list []string
 	switch e := err.(type) { //nolint:errorlint // as above
 	case interface{ Unwrap() []error }:
 		for _, one := range e.Unwrap() {
-			list = append(list, listMismatches(one)...)
+			list = append(list, findMismatches(one)...)
 		}
 	case interface{ Unwrap() error }:
-		list = listMismatches(e.Unwrap())
+		list = findMismatches(e.Unwrap())
 	}
 	return list
 }

@@ -12,8 +12,13 @@ import (
 // Report is the state of an Observer for monitoring; cluster.Status documents the fields.
 type Report struct {
 	NoLeader        string
+	NotSaving       string
+	SavePending     time.Duration
+	SaveTook        time.Duration
 	OtherSeeds      []member.Address
 	Silent          []member.Address
+	Missing         []MissingSeed
+	Faults          []PeerFault
 	Elections       []Election
 	LeaderChanges   map[Cause]uint64
 	Leaderless      time.Duration
@@ -27,12 +32,20 @@ func (o *Observer) ReadReport(now time.Time, s State) Report {
 	r := Report{
 		NoLeader:   o.explainNoLeader(s, peers),
 		OtherSeeds: o.peers.otherSeeds(),
+		Missing:    o.listMissing(s, peers),
+		Faults:     o.faults.listFaults(),
 		Counts:     o.Metrics.readCounts(),
 	}
 	for addr, p := range peers {
 		if !p.reached {
 			r.Silent = append(r.Silent, addr)
 		}
+	}
+	r.SavePending, r.SaveTook, r.NotSaving = o.Disk.Read()
+	if r.NoLeader != "" && r.NotSaving != "" {
+		// Without a disk this node cannot vote, and while its event loop waits for a save, it hears no
+		// other node.
+		r.NoLeader = r.NotSaving
 	}
 	slices.SortFunc(r.Silent, member.Address.Compare)
 	o.history.fillReport(now, !s.Leader.isZero(), &r)

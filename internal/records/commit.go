@@ -21,7 +21,11 @@ const MaxCommits = 128
 
 // Commit implements record.Session.
 func (s *session) Commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
-	token, err := s.table.commit(ctx, s.newRequest(ops))
+	r := s.newRequest(ops)
+	if err := s.table.leases.refuse(r); err != nil {
+		return member.Token{}, err
+	}
+	token, err := s.table.commit(ctx, r)
 	if err != nil && s.table.cfg.Life.Err() != nil && !errors.Is(err, record.ErrUnknownOutcome) {
 		err = closedError(err)
 	}
@@ -124,8 +128,10 @@ func refusalError(why message.Reason) error {
 		return record.ErrOwned
 	case message.ReasonTooLarge:
 		return fmt.Errorf("%w: a key has 1 to %d bytes, a value at most %d bytes, a commit at most "+
-			"%d changes, and the table at most %d records of %d bytes in total",
-			record.ErrTooLarge, member.MaxKeyBytes, member.MaxValueBytes, message.MaxChanges,
+			"%d conditions and %d changes", record.ErrTooLarge, member.MaxKeyBytes,
+			member.MaxValueBytes, message.MaxConditions, message.MaxChanges)
+	case message.ReasonTableFull:
+		return fmt.Errorf("%w: it has room for %d records of %d bytes in all", record.ErrTableFull,
 			member.MaxRecords, member.MaxRecordsBytes)
 	case message.ReasonBusy:
 		return fmt.Errorf("%w: too many commits are in flight", record.ErrBusy)

@@ -9,19 +9,24 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
 )
 
+// lateAfter is how long after the end of its lease work is reported that still runs.
+const lateAfter = 5 * time.Second
+
 // leases contains the leases of the node's records. Each update removes those that have ended.
 type leases struct {
 	mu     sync.Mutex
 	all    []lease
+	late   []lateWork
 	until  time.Time     // until when the node may rely on its records
 	next   chan struct{} // closed by the next update; nil if no caller is waiting
-	closed error         // why no further leases are granted; nil before CloseLeases
+	closed error         // why no further leases are granted; nil before EndLeases
 }
 
 // lease is the lease of one record.
@@ -30,6 +35,13 @@ type lease struct {
 	session *session
 	key     string
 	token   member.Token
+}
+
+// lateWork is work that runs although its lease has ended.
+type lateWork struct {
+	lease
+	ended    time.Time // when an update found that the lease had ended
+	reported bool
 }
 
 // HoldRemaining returns the remaining time of the leases of this node's records. A leader normally
@@ -54,7 +66,7 @@ func (ls *leases) find(
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	if ls.closed != nil {
-		return nil, nil, closedError(ls.closed)
+		return nil, nil, ls.closed
 	}
 	for _, h := range ls.all {
 		if h.session == s && h.key == key && h.token == token && !h.Ended() &&
@@ -76,30 +88,59 @@ func (ls *leases) find(
 	return nil, ls.next, nil
 }
 
-// updateAll extends or ends each lease as the machine has decided.
-func (ls *leases) updateAll(now time.Time, m *statemachine.Machine, changed bool) {
+// updateAll extends or ends each lease as the machine has decided. It returns the work to report.
+func (ls *leases) updateAll(now time.Time, m *statemachine.Machine, changed bool) []lateWork {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	until := m.TrustsUntil()
 	if !changed && ls.until.Equal(until) {
-		return
+		return nil
 	}
 	ls.until = until
 	ls.all = slices.DeleteFunc(ls.all, func(l lease) bool {
-		if l.Ended() {
-			return true
+		extended := l.extend(now, m)
+		if !extended {
+			ls.late = append(ls.late, lateWork{lease: l, ended: now})
 		}
-		token, until := m.Holds(now, l.key)
-		if token != l.token {
-			l.End(l.endCause(m))
-			return true
-		}
-		return !l.Extend(until)
+		return !extended
 	})
 	if ls.next != nil {
 		close(ls.next)
 		ls.next = nil
 	}
+	return ls.findLate(now)
+}
+
+// extend extends or ends the lease as the machine has decided. It reports whether the lease
+// continues.
+func (l lease) extend(now time.Time, m *statemachine.Machine) bool {
+	if l.Ended() {
+		return false
+	}
+	token, until := m.Holds(now, l.key)
+	if token != l.token {
+		l.End(l.endCause(m))
+		return false
+	}
+	return l.Extend(until)
+}
+
+// findLate returns the work whose lease ended lateAfter ago, once for each lease. ls.mu must be
+// held.
+func (ls *leases) findLate(now time.Time) (found []lateWork) {
+	if len(ls.late) == 0 {
+		return nil
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	ls.late = slices.DeleteFunc(ls.late, func(w lateWork) bool { return w.Wait(over) == nil })
+	for i := range ls.late {
+		if w := &ls.late[i]; !w.reported && now.Sub(w.ended) >= lateAfter {
+			w.reported = true
+			found = append(found, *w)
+		}
+	}
+	return found
 }
 
 // endCause returns why the node may no longer act on the record.
@@ -119,20 +160,35 @@ func (l lease) endCause(m *statemachine.Machine) error {
 	}
 }
 
-// CloseLeases ends all leases with the given cause and prevents new ones. It blocks until no
-// function runs under a lease, or ctx is done.
-func (t *Table) CloseLeases(ctx context.Context, cause error) {
+// EndLeases ends all leases with leader.ErrClosed and the given cause. Afterwards the node gets no
+// lease and no further record. The function wait blocks until no function runs under the ended
+// leases; if ctx is done first, it returns the cause of ctx.
+func (t *Table) EndLeases(cause error) (wait func(ctx context.Context) error) {
 	ls := &t.leases
 	ls.mu.Lock()
-	ls.closed = cmp.Or(ls.closed, cause)
+	ls.closed = cmp.Or(ls.closed, closedError(cause))
 	all := slices.Clone(ls.all)
 	ls.mu.Unlock()
 	for _, l := range all {
-		l.End(cause)
+		l.End(closedError(cause))
 	}
-	for _, l := range all {
-		if l.Wait(ctx) != nil {
-			return
+	return func(ctx context.Context) error {
+		for _, l := range all {
+			if err := l.Wait(ctx); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
+}
+
+// refuse returns an error if a request would make the node the owner of a record after EndLeases:
+// it could not use the record, and would keep it from other members.
+func (ls *leases) refuse(r message.RecordRequest) error {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	if slices.ContainsFunc(r.Changes, func(c message.Change) bool { return c.Owned }) {
+		return ls.closed
+	}
+	return nil
 }

@@ -43,6 +43,8 @@ type Config struct {
 	HoldTimeout time.Duration
 	// The term of a record ends earlier than its lease, by Guard.
 	Guard time.Duration
+	// ReportLate is called once for each lease whose work has not returned some time after its end.
+	ReportLate func(key string, ended time.Duration)
 }
 
 // Table is the record.Store of one node.
@@ -141,7 +143,9 @@ func (t *Table) closeWatchers() {
 // Update updates the table after a turn of the machine; changed reports whether records may have
 // changed. When it returns, the lost leases have ended and their contexts are canceled.
 func (t *Table) Update(now time.Time, m *statemachine.Machine, changed bool) {
-	t.leases.updateAll(now, m, changed)
+	for _, w := range t.leases.updateAll(now, m, changed) {
+		t.cfg.ReportLate(w.key, now.Sub(w.ended))
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for before, after := range m.Records().Changes(t.records) {

@@ -63,6 +63,9 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	r = randomStream(p.Setup.Seed, streamClaimFaults)
 	pace, guided = drawPace(r, p.Setup.Timings)
 	x.addSeries(r, p.Faults&claimFaults, pace, guided)
+	r = randomStream(p.Setup.Seed, streamObituaries)
+	pace, guided = drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&Obituaries, pace, guided)
 	return x
 }
 

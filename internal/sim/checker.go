@@ -18,8 +18,8 @@ import (
 // 11 and the rules of the simulator.
 var invariants = [...]string{
 	"I1", "I10", "I11", "I2", "I3", "I4", "I5", "I6", "I7", "L1", "L2", "L3", "L4", "L5", "bound",
-	"changed", "claim", "codec", "flood", "impostor", "leave", "preferred", "records", "register",
-	"seat", "sender", "spin", "stop", "unasked", "unsaved", "witness",
+	"changed", "claim", "codec", "copy", "flood", "impostor", "leave", "preferred", "records",
+	"register", "seat", "sender", "spin", "stop", "unasked", "unsaved", "witness",
 }
 
 // Violation is a broken invariant.
@@ -73,6 +73,8 @@ type checker struct {
 	wasAuthorized bool                    // whether the leader had authority before that step
 
 	preferredAt int64 // when a leader last handed over to a more preferred member
+
+	restored bool // a store was ever restored from a copy
 
 	founded     bool
 	neverJoined []bool                  // set for seeds that have not joined since the founding
@@ -128,7 +130,9 @@ func (k *checker) noteStart(now int64, p *process) {
 	k.noteBlankSeed(p, k.stores[p.index])
 	k.stores[p.index] = p.store
 	k.noteClaimant(p)
-	k.sizes[p.cfg.Address] = p.cfg.Size
+	if !p.claims {
+		k.sizes[p.cfg.Address] = p.cfg.Size
+	}
 }
 
 // noteEnd records that a process is down, which ends its authority.

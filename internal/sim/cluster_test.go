@@ -27,6 +27,14 @@ func fast() message.Timings {
 	}
 }
 
+// depth returns a number of runs, and with -short an eighth of it. make full runs all.
+func depth(full uint64) uint64 {
+	if testing.Short() {
+		return max(1, full/8)
+	}
+	return full
+}
+
 // steady returns the setup of a cluster with an ordinary network.
 func steady(size int) Setup {
 	return Setup{Seed: 1, Size: size, Timings: fast(), Link: Link{Delay: time.Millisecond}}
@@ -254,7 +262,9 @@ func TestRecordsDescribeEvents(t *testing.T) {
 	c.Resume(1, true)
 	c.Leave(2)
 	c.RunFor(10 * time.Second)
+	c.CopyDisk(2)
 	c.LoseDisk(2)
+	c.RestoreDisk(2)
 	c.Crash(0)
 	for w := Started; w < Phase; w++ {
 		if seen[w] == 0 {

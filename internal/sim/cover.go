@@ -133,7 +133,7 @@ func (r rule) whyUnreachable() string {
 		return "is not a rule"
 	case rule(message.ReasonOwnAddress), rule(message.ReasonNotAddressed):
 		return "guards against a faulty transport"
-	case rule(message.ReasonTooLarge), rule(message.ReasonBusy):
+	case rule(message.ReasonTooLarge), rule(message.ReasonTableFull), rule(message.ReasonBusy):
 		return "guards against an excessive request"
 	default:
 		return ""

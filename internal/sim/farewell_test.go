@@ -14,7 +14,7 @@ import (
 // the delay of the message and the start of the voter.
 func TestLateFarewells(t *testing.T) {
 	shown := 0
-	for seed := range uint64(300) {
+	for seed := range depth(300) {
 		r := randomStream(seed, streamOptions)
 		s := steady(3 + r.IntN(3))
 		s.Seed, s.Skew = seed, r.IntN(2) == 0
@@ -49,8 +49,8 @@ func TestLateFarewells(t *testing.T) {
 			t.Fatalf("seed %d: %v%s", seed, v, c.Describe())
 		}
 	}
-	if shown < 50 {
-		t.Errorf("a voter left a leader with authority in %d runs, want 50 at least", shown)
+	if least := int(depth(50)); shown < least {
+		t.Errorf("a voter left a leader with authority in %d runs, want %d at least", shown, least)
 	}
 }
 

@@ -46,6 +46,7 @@ var faultClasses = [...]faultClass{
 	{TimingSteps, (*chaos).drawTimingSteps, (*chaos).applyTimingSteps},
 	{Claimants, (*chaos).drawClaimant, (*chaos).startClaimant},
 	{Impostors, (*chaos).drawImpostor, (*chaos).sendImpostor},
+	{Obituaries, (*chaos).drawObituary, (*chaos).announceEnd},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no
@@ -269,7 +270,7 @@ func (x *chaos) drawOrder(f *Fault) {
 	f.Args = []int64{x.rand.Int64N(4), x.rand.Int64N(int64(x.plan.Setup.Processes + 1))}
 }
 
-// operateNode does what an operator may do: leave, drain or transfer.
+// operateNode does what an operator may do: leave, close, drain or transfer.
 func (x *chaos) operateNode(f Fault) bool {
 	p := x.c.procs[f.Who]
 	if !p.isUp() || p.paused || len(f.Args) < 2 {
@@ -280,7 +281,11 @@ func (x *chaos) operateNode(f Fault) bool {
 		if !x.mayCrash(f.Who) {
 			return false
 		}
-		x.c.Leave(f.Who)
+		if f.Args[1]%2 == 0 {
+			x.c.Leave(f.Who)
+		} else {
+			x.c.Close(f.Who)
+		}
 		x.restartLater(f.Who, f.Lasts)
 	case 1:
 		x.c.Drain(f.Who)

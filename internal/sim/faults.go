@@ -42,18 +42,20 @@ const (
 	TimingSteps                      // processes change to other timings by accepting two sets
 	Claimants                        // a process claims the address of a member, but listens elsewhere
 	Impostors                        // messages of a process with the store of no member
+	Obituaries                       // another process announces a crash
 
 	NoFaults  Faults = 0
-	AllFaults        = Impostors<<1 - 1
+	AllFaults        = Obituaries<<1 - 1
 
 	// Classes that were added later use separate streams, so that older seeds keep their
 	// faults.
 	laterFaults = SlowSaves | NewTimings
-	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps &^ claimFaults
+	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps &^ claimFaults &^
+		Obituaries
 	claimFaults = Claimants | Impostors
 )
 
-const classes = 30
+const classes = 31
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
@@ -61,6 +63,7 @@ var faultNames = [classes]string{
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
 	"new timings", "new traits", "timing steps", "claimants", "impostors",
+	"obituaries",
 }
 
 // index returns the bit number of a single class.

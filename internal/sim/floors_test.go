@@ -19,7 +19,7 @@ import (
 // vote and whose token is above the version.
 func TestRecoveredStoresFoundAboveTheirTokens(t *testing.T) {
 	runs, above, emptied := 0, 0, 0
-	for seed := uint64(1); seed <= 240; seed++ {
+	for seed := uint64(1); seed <= depth(240); seed++ {
 		p := drawPlan(Options{Seed: seed, For: 40 * time.Second})
 		if len(p.Setup.Volatile) > 0 || p.Dead > 0 {
 			continue
@@ -46,7 +46,7 @@ func TestRecoveredStoresFoundAboveTheirTokens(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs, %d above one token, %d stores emptied", runs, above, emptied)
-	if above < runs/3 || runs < 100 || emptied == 0 {
+	if above < runs/3 || runs < int(depth(100)) || emptied == 0 {
 		t.Errorf("%d of %d runs had a leader above one token, and %d stores were emptied",
 			above, runs, emptied)
 	}

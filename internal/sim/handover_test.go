@@ -184,3 +184,43 @@ func TestAProvisionalLeaderEndsNoHandOver(t *testing.T) {
 	}
 	sound(t, c)
 }
+
+// TestAStoppedLeaderIsReplaced tests protocol.md section 6 (leaving leader). A leader that stops
+// without leaving is replaced long before its followers would miss it.
+func TestAStoppedLeaderIsReplaced(t *testing.T) {
+	for size := 3; size <= 6; size++ {
+		c := formed(t, steady(size))
+		c.RunFor(10 * fast().HeartbeatInterval)
+		start := c.Now()
+		c.Close(c.Leader())
+		limit := fast().HeartbeatInterval/20 + 7*2*c.setup.Link.Delay
+		if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
+			t.Errorf("L5 at %v: no leader of %d, %v after the last one stopped%s",
+				c.Now(), size, c.Now()-start, c.Describe())
+		}
+		sound(t, c)
+	}
+}
+
+// TestStoppedLeadersReturn stops one leader after another, and starts each again soon, while clocks
+// drift and messages are late and overtake each other.
+func TestStoppedLeadersReturn(t *testing.T) {
+	for seed := range depth(100) {
+		r := randomStream(seed, streamOptions)
+		s := steady(3 + r.IntN(3))
+		s.Seed, s.Skew = seed, true
+		s.Link = Link{Delay: time.Millisecond, Jitter: 10 * time.Millisecond, Unordered: true}
+		c := formed(t, s)
+		for range 10 {
+			if l := c.Leader(); l >= 0 {
+				c.Close(l)
+				c.RunFor(drawUpTo(r, 2*c.setup.Timings.LeaderTimeout))
+				c.Start(l)
+			}
+			c.RunFor(drawUpTo(r, 2*c.setup.Timings.LeaderTimeout))
+		}
+		if v := c.Violation(); v != nil {
+			t.Fatalf("seed %d: %v%s", seed, v, c.Describe())
+		}
+	}
+}

@@ -203,11 +203,12 @@ func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	k.checkSeatTimeout(p, last, o)
 }
 
-// checkSeatTimeout checks that the seat of a member was kept for SeatTimeout, unless an operator
-// releases seats. A new leader counts from its election, so members may keep their seats longer.
+// checkSeatTimeout checks that the seat of a member was kept for SeatTimeout after its run was
+// last heard, unless an operator releases seats. A later run asks for the seat first. A new leader
+// counts from its election, so members may keep their seats longer.
 func (k *checker) checkSeatTimeout(p *process, last member.State, o member.Member) {
 	timeout := int64(p.cfg.SeatTimeout) / rateMax * rateUnit // on the fastest clock
-	heard := k.heardAt[heardKey{p.index, o.StoreID}]
+	heard := k.kept[keptKey{p.index, o.Identity}].at
 	if !p.releases && p.stepAt-heard < timeout &&
 		!k.mayBeLate(p.index, last.Version, p.stepAt, timeout) {
 		k.noteBroken("seat", "%s gives away the seat of %v, which it heard %v ago, want at least %v: %s",

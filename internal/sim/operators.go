@@ -69,8 +69,8 @@ func (j *judge) drainedDelay(without ...int) time.Duration {
 	return 2 * c.setup.Timings.LeaderTimeout
 }
 
-// checkHandOver checks invariant L5. In some runs, a member crashes just before the hand-over.
-// checkHandOver reports whether leadership moved.
+// checkHandOver checks invariant L5. In some runs, a member crashes just before the hand-over, or
+// is cut off from all but the leader. checkHandOver reports whether leadership moved.
 func (j *judge) checkHandOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
 	old, start := c.Leader(), c.now
@@ -93,10 +93,9 @@ func (j *judge) checkHandOver() bool {
 	}
 	bound := 5 * j.roundTrip()
 	if dead := able[r.IntN(len(able))]; r.IntN(2) == 0 && len(able) > 1 && j.canLose(dead) {
-		c.Crash(dead)
-		defer c.Start(dead)
+		defer j.loseSuccessor(dead, old)()
 		if dead == to {
-			bound += t.HeartbeatInterval // the leader waits for the vote of the crashed member
+			bound += t.HeartbeatInterval // the leader waits for the vote of the lost member
 		}
 	}
 	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old) >= c.check.quorum
@@ -121,6 +120,28 @@ func (j *judge) checkHandOver() bool {
 		}
 	}
 	return true
+}
+
+// loseSuccessor crashes a process or, if it could not get authority then, cuts it off from all but
+// the leader. The returned function undoes this.
+func (j *judge) loseSuccessor(i, leader int) func() {
+	c := j.c
+	if c.check.quorum == 2 || j.orders.IntN(2) == 0 {
+		c.Crash(i)
+		return func() { c.Start(i) }
+	}
+	for o := range c.procs {
+		if o != i && o != leader {
+			c.Cut(i, o)
+		}
+	}
+	return func() {
+		for o := range c.procs {
+			if o != i {
+				c.Mend(i, o)
+			}
+		}
+	}
 }
 
 // listSuccessors lists the processes that may succeed the leader in a settled cluster.

@@ -59,6 +59,9 @@ func drawPlan(o Options) Plan {
 	if randomStream(o.Seed, streamTimingSteps-1).IntN(4) == 0 {
 		p.Faults |= TimingSteps &^ o.Without
 	}
+	if randomStream(o.Seed, streamObituaries-1).IntN(4) == 0 {
+		p.Faults |= Obituaries &^ o.Without
+	}
 	if twin := r.IntN(p.Setup.Processes); p.Faults&Twins != 0 {
 		p.Setup.Twins = []int{twin}
 	}

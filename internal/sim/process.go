@@ -35,6 +35,8 @@ type process struct {
 	clock  clock
 
 	store           paxos.Durable // the contents of its disk
+	copied          paxos.Durable // an earlier copy of it
+	restored        bool          // it is such a copy
 	floor           uint64        // its store was recovered above this token; 0 if it was not
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
@@ -105,12 +107,14 @@ func (c *Cluster) Start(i int) {
 
 // beginRun starts the next run of a process.
 func (c *Cluster) beginRun(p *process) {
+	p.cfg.LastRun = 0
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].nextIncarnation}
 		if p.floor > 0 {
 			p.store.Floor = p.floor
 		}
 	} else {
+		p.cfg.LastRun = p.store.Incarnation
 		p.store.Incarnation = max(p.store.Incarnation+1, p.nextIncarnation)
 	}
 	c.procs[p.home].nextIncarnation = max(c.procs[p.home].nextIncarnation, p.store.Incarnation+1)
@@ -189,7 +193,7 @@ func (c *Cluster) LoseDisk(i int) {
 		return
 	}
 	c.noteProcess(p, DiskLost, "")
-	p.store, p.owed = paxos.Durable{}, statemachine.Owed{}
+	p.store, p.owed, p.restored = paxos.Durable{}, statemachine.Owed{}, false
 	p.cfg.JoinOnly = p.isSeed()
 }
 
@@ -251,6 +255,14 @@ func (c *Cluster) Leave(i int) {
 		p.leaving = true
 		p.holdings = nil // package cluster ends the holdings before it leaves
 		return p.machine.Leave(now)
+	})
+}
+
+// Close makes a process stop without leaving, as Node.Close does. A leader gives up its leadership.
+func (c *Cluster) Close(i int) {
+	c.giveOrder(i, "close", func(p *process, now time.Time) statemachine.Output {
+		p.holdings = nil // package cluster ends the holdings first
+		return p.machine.StopLeading(now)
 	})
 }
 

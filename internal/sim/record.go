@@ -21,6 +21,7 @@ const (
 	Waiting                            // a process waits until its earlier promises have expired
 	Ended                              // a process stopped by itself
 	DiskLost                           // a store was lost
+	DiskRestored                       // a store was replaced by an earlier copy
 	Paused                             // a process froze
 	Resumed                            // a process continued
 	WallClockSet                       // a process noticed that its wall clock was set forward
@@ -37,7 +38,8 @@ const (
 )
 
 var recordKindNames = [...]string{
-	"", "started", "crashed", "waits", "ended", "lost its disk", "paused", "resumed",
+	"", "started", "crashed", "waits", "ended", "lost its disk",
+	"gets an earlier copy of its disk", "paused", "resumed",
 	"sees its wall clock set", "saves", "ordered to",
 	"network", "sends", "loses", "gets", "trace", "phase", "broke", "steps",
 }

@@ -16,7 +16,7 @@ import (
 // TestReplayRepeatsARun checks that a recorded run can be repeated after it was formatted and
 // parsed.
 func TestReplayRepeatsARun(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range depth(40) {
 		want := Run(Options{Seed: seed})
 		captured, r := Capture(Options{Seed: seed})
 		if captured.Hash != want.Hash {

@@ -15,12 +15,14 @@ import (
 // operator finished, the cluster of the new size also becomes healthy after the faults.
 func TestResizedClustersStayOne(t *testing.T) {
 	runs, resized, grown := 0, 0, 0
-	for seed := uint64(1); seed <= 400; seed++ {
+	for seed := uint64(1); seed <= depth(400); seed++ {
 		p, finished, ok := drawResize(seed)
 		if !ok {
 			continue
 		}
 		res := runPlan(p, &recording{}, nil)
+		// A store may refuse the last size, and then its process keeps another one.
+		finished = finished && !res.mixed
 		if v := res.Violation; v != nil && (finished || v.Invariant[0] != 'L') {
 			t.Fatalf("seed %d, %v: %.2000v", seed, p.Setup.Resizes, v)
 		}
@@ -33,7 +35,7 @@ func TestResizedClustersStayOne(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs, %d resized, %d with more members", runs, resized, grown)
-	if runs < 100 || grown < 20 {
+	if runs < int(depth(100)) || grown < int(depth(20)) {
 		t.Errorf("%d runs, %d with more members: want more", runs, grown)
 	}
 }
@@ -43,7 +45,7 @@ func TestResizedClustersStayOne(t *testing.T) {
 // The stopped members return with old stores at drawn times. The safety invariants hold.
 func TestShrunkClustersStayOne(t *testing.T) {
 	runs, shrunk := 0, 0
-	for seed := uint64(1); seed <= 600; seed++ {
+	for seed := uint64(1); seed <= depth(600); seed++ {
 		p, ok := drawShrink(seed)
 		if !ok {
 			continue
@@ -58,7 +60,7 @@ func TestShrunkClustersStayOne(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs, %d with a leader of the smaller size", runs, shrunk)
-	if runs < 100 || shrunk < 20 {
+	if runs < int(depth(100)) || shrunk < int(depth(20)) {
 		t.Errorf("%d runs, %d with a leader of the smaller size: want more", runs, shrunk)
 	}
 }

@@ -49,6 +49,7 @@ type Result struct {
 	Hash      uint64     // hash of everything that happened
 	largest   int        // number of members of the largest roster
 	smallest  int        // the smallest size of a process that had authority
+	mixed     bool       // in the end, the processes have different sizes
 
 	read   bool // the run was read from a Replay, so the seed alone gives another run
 	timely bool // the Replay delays no message
@@ -147,8 +148,11 @@ func runPlan(p Plan, t *recording, record func(Record)) Result {
 		Hash:      c.hash,
 		largest:   c.check.largest,
 		smallest:  c.check.smallest,
-		read:      t.isReplay(),
-		timely:    t.isReplay() && len(t.known) == 0,
+		mixed: slices.ContainsFunc(c.procs, func(p *process) bool {
+			return p.cfg.Size != c.setup.Size
+		}),
+		read:   t.isReplay(),
+		timely: t.isReplay() && len(t.known) == 0,
 	}
 	if c.check.gap != never && c.check.void == "" {
 		r.Gap = time.Duration(c.check.gap)

@@ -98,6 +98,7 @@ func (c *Cluster) applyStep(p *process, s step) {
 	out := s.out
 	if out.Persist != nil {
 		c.replaceStore(p, *out.Persist)
+		p.machine.NoteSaved(p.clock.at(c.now))
 	}
 	for _, m := range out.Send[:s.sent] {
 		c.sendMessage(p, m)

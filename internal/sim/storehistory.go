@@ -40,7 +40,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
 	if d.StoreID != old.StoreID {
-		if !p.cfg.Volatile {
+		if !p.cfg.Volatile && !k.endCopy(p) {
 			k.noteViolation("I7", "%s changed its store id from %v to %v", p.cfg.Name,
 				old.StoreID, d.StoreID)
 		}
@@ -52,6 +52,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 		k.noteViolation("I7", "%s went back from run %d to run %d", p.cfg.Name, old.Incarnation,
 			d.Incarnation)
 	}
+	k.noteCopyVotes(p, old)
 	k.checkStoredPromise(p, old, d)
 	k.checkStoredVote(p, old, d)
 	k.checkStoredState(p, old, d)
@@ -132,7 +133,7 @@ func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 // noteVote records that a store voted for id, and checks that id is not below its earlier votes.
 func (k *checker) noteVote(p *process, id paxos.ID) {
 	l := k.historyOf(p.voter())
-	if id.Compare(l.granted) < 0 {
+	if id.Compare(l.granted) < 0 && !p.restored {
 		k.noteViolation("I7", "%s voted for %v after %v", p.cfg.Name, id, l.granted)
 		return
 	}

@@ -110,6 +110,7 @@ func (k *checker) checkSentState(p *process, s member.State) {
 // checkTrace checks a decision against the recorded votes.
 func (k *checker) checkTrace(p *process, t statemachine.Trace) {
 	k.checkLeads(p, t)
+	k.checkCopy(p, t)
 	if t.Kind == statemachine.Elected && k.quorum > 1 && k.chosen[t.Version] == nil {
 		k.noteBroken("I1", "%s counted a majority for version %d, but no leader was chosen for it",
 			p.cfg.Name,

@@ -188,10 +188,15 @@ func (j *judge) checkElected(best member.Preference) {
 	}
 }
 
+// longestPause is the factor of TTLTimeout for which a member that led for a short time is not
+// preferred at most (protocol.md section 6, preference). HandOver is always shorter.
+const longestPause = 30
+
 // awaitHandOver waits until the leader has handed over, if it must.
 func (j *judge) awaitHandOver() bool {
 	c, t := j.c, j.c.setup.Timings
 	limit := 3*(c.setup.HandOver+2*t.LeaderTimeout) + 2*t.TTLTimeout
+	limit += longestPause * t.TTLTimeout
 	if !c.RunUntil(limit, func() bool { return c.Settled() && !j.handsOver(c.Leader()) }) {
 		j.noteFailure("preferred", "a member that should not lead still leads after %v", limit)
 		return false

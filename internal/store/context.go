@@ -11,6 +11,9 @@ type Store interface {
 	Load() (Content, bool, error)
 	// Save returns once c is durable. After an error the node stops.
 	Save(c Content) error
+	// Probe writes a few bytes to the disk of the store and returns once they are durable. It blocks
+	// while the disk does not answer.
+	Probe() error
 	// ResetKey returns the same key at each start. With it, a restarted node can reset the
 	// connections of its earlier run.
 	ResetKey() ([32]byte, error)

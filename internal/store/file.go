@@ -50,9 +50,11 @@ var (
 // File is a store in its own directory. Its methods may be called concurrently; they block
 // for the duration of the disk operation.
 type File struct {
-	mu   sync.Mutex
-	dir  *directory
-	lock Handle // nil once closed
+	lock Handle // used without mu, so that Probe does not wait for a Save
+
+	mu     sync.Mutex
+	closed bool
+	dir    *directory
 	// loaded is set once Load has read the state file or found that it does not exist. Until then Save
 	// must not replace the file.
 	loaded bool
@@ -162,12 +164,11 @@ func (d *directory) lockedBy(f Handle) error {
 func (s *File) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock == nil {
+	if s.closed {
 		return nil
 	}
-	err := errors.Join(s.closeState(), s.dir.close(), s.lock.Close())
-	s.lock = nil
-	return err
+	s.closed = true
+	return errors.Join(s.closeState(), s.dir.close(), s.lock.Close())
 }
 
 func (s *File) closeState() error {
@@ -184,7 +185,7 @@ func (s *File) closeState() error {
 func (s *File) Load() (Content, bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock == nil {
+	if s.closed {
 		return Content{}, false, ErrClosed
 	}
 	c, known, err := s.dir.loadState()
@@ -256,7 +257,7 @@ func (s *File) Save(c Content) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.lock == nil:
+	case s.closed:
 		return ErrClosed
 	case !s.loaded:
 		return errors.New("store: Save called before a successful Load")
@@ -327,12 +328,26 @@ func (s *File) overwriteRoom(as image, entry []byte) (bool, error) {
 	return err == nil, err
 }
 
+// Probe writes the process id to the lock file, which already contains it, and syncs the file. A
+// Save does not wait for it and does not depend on its result. It blocks while the disk does not
+// answer. The error is that of the file system.
+func (s *File) Probe() error {
+	_, err := s.lock.WriteAt(fmt.Appendln(nil, os.Getpid()), 0)
+	if err == nil {
+		err = s.lock.Sync()
+	}
+	if err != nil {
+		return fmt.Errorf("store: write to %s: %w", s.dir.pathOf(lockName), err)
+	}
+	return nil
+}
+
 // ResetKey returns the key for stateless resets. The first call creates it. Errors wrap
 // ErrCorrupt, ErrInsecure, ErrClosed or the error of the file system.
 func (s *File) ResetKey() ([32]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock == nil {
+	if s.closed {
 		return [32]byte{}, ErrClosed
 	}
 	key, known, err := s.dir.readKey()

@@ -53,7 +53,7 @@ func (s *File) Forget(above uint64) (kept string, err error) {
 func (s *File) copyState(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lock == nil {
+	if s.closed {
 		return ErrClosed
 	}
 	content, err := s.dir.readFile(stateName, maxStateBytes, othersAll)

@@ -129,7 +129,7 @@ func parseContent(content []byte) (Content, error) {
 		// cluster id and the origin. None of them can be added now.
 		return Content{}, fmt.Errorf("%w %q, from before the first release, without a key; start "+
 			"the version of Athena that wrote it or, if every node reports this, start each with an empty "+
-			"directory: this makes a new cluster, whose tokens begin at 1 again", ErrVersion, fields[1])
+			"directory: this makes a new cluster, whose tokens start over", ErrVersion, fields[1])
 	case fields[1] != version:
 		return Content{}, fmt.Errorf("%w %.20q: this program knows only %s; start the version of "+
 			"Athena that wrote it, or a later one", ErrVersion, fields[1], version)

@@ -35,6 +35,9 @@ func (m *Memory) Save(c Content) error {
 	return nil
 }
 
+// Probe does nothing: no disk is involved.
+func (m *Memory) Probe() error { return nil }
+
 // ResetKey returns the key passed to NewMemory. It never fails.
 func (m *Memory) ResetKey() ([32]byte, error) { return m.key, nil }
 

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -54,6 +56,58 @@ func TestStalledSync(t *testing.T) {
 		}
 		w.disk.Before = nil
 		if err := w.runProcess(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProbe checks that a probe reaches the disk and reports its errors, that a save does not wait
+// for one that is stalled, and that the process id stays in the lock file.
+func TestProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(1)
+		s, err := store.OpenFolder("disk", w.disk.Folder())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.checkLoad(s); err != nil {
+			t.Fatal(err)
+		}
+		var ops []Op
+		w.disk.Before = func(op Op) error {
+			ops = append(ops, op)
+			if op == Write && len(ops) == 1 {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		}
+		began, done := time.Now(), make(chan error)
+		go func() { done <- s.Probe() }()
+		synctest.Wait()
+		if err := w.checkSave(s); err != nil || time.Since(began) != 0 {
+			t.Errorf("Save during a stalled probe: %v after %v", err, time.Since(began))
+		}
+		if err := <-done; err != nil || time.Since(began) != time.Hour || ops[len(ops)-1] != Sync {
+			t.Errorf("Probe: %v after %v, operations %v", err, time.Since(began), ops)
+		}
+		for _, fails := range []Op{Write, Sync} {
+			w.disk.Before = func(op Op) error {
+				if op == fails {
+					return syscall.EIO
+				}
+				return nil
+			}
+			if err := s.Probe(); !errors.Is(err, syscall.EIO) {
+				t.Errorf("Probe on a disk that fails: %v", err)
+			}
+		}
+		w.disk.Before = nil
+		_, err = store.OpenFolder("disk", w.disk.Folder())
+		if want := fmt.Sprintf("locked by process %d;", os.Getpid()); !errors.Is(err, store.ErrLocked) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("open again: %v, want %q in it", err, want)
+		}
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})

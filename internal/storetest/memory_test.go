@@ -441,16 +441,27 @@ func TestL12EnabledAtOnce(t *testing.T) {
 func TestL29WorkIsLeftBehind(t *testing.T) {
 	inMemory(t, func(t *testing.T, m *record.Memory) {
 		var x Exclusive
+		var mu sync.Mutex
 		begun, ended := []int{}, []int{} // stands for external storage
+		begin := func(i int) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if slices.Contains(ended, i) {
+				return false
+			}
+			begun = append(begun, i)
+			return true
+		}
 		step := func(ctx context.Context) {
 			for _, i := range []int{1, 2, 3} {
-				if slices.Contains(ended, i) {
+				if !begin(i) {
 					continue
 				}
-				begun = append(begun, i)
 				select {
 				case <-time.After(time.Second):
+					mu.Lock()
 					ended = append(ended, i)
+					mu.Unlock()
 				case <-ctx.Done():
 					return
 				}

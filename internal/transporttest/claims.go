@@ -257,3 +257,22 @@ func testGreetAlone(t *testing.T, w World) {
 		t.Error("the member is disconnected too")
 	}
 }
+
+// testOneWay lets a member dial that does not answer at the address that it advertises. Its
+// connection works, and the node that cannot dial it reports that, of no other member.
+func testOneWay(t *testing.T, w World) {
+	a := joinAs(t, w, addr(1), knowingOnly(addr(1), addr(2), addr(3)))
+	sound, typo := join(t, w, addr(3)), joinAs(t, w, addr(9), defaults(addr(2)))
+	for range 30 {
+		sound.Notify(addr(1), []byte("x"))
+		beat(typo, a, 0, time.Second)
+	}
+	if p := a.peer(addr(2)); !p.Connected {
+		t.Errorf("the member has the connection %+v, want one that it dialed", p)
+	}
+	errs := a.reported(mesh.ReportOneWay)
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "it has connected from") {
+		t.Errorf("reported %v, want one about %v", errs, addr(2))
+	}
+	checkKept(t, a, sound)
+}

@@ -206,8 +206,10 @@ func (r raw) greetAs(s settings, to member.Address, id uint64) error {
 	return err
 }
 
-// closed reads until the peer closes the connection, and returns the peer's code.
+// closed reads until the peer closes the connection, waits until the peer has reported the reason,
+// and returns the peer's code.
 func (r raw) closed() (transport.Code, error) {
+	defer synctest.Wait()
 	b := make([]byte, 4096)
 	var err error
 	for err == nil {

@@ -131,6 +131,7 @@ func claimTests() []suiteTest {
 		{"ClaimOfAMemberIsRefused", testClaim},
 		{"ClaimOfAnAbsentMemberIsRefused", testClaimOfAbsent},
 		{"ProcessAtTheAddressIsBelieved", testClaimWithoutMember},
+		{"MemberThatCannotBeDialedIsNamed", testOneWay},
 		{"AddressThatLeadsBackIsRefused", testClaimLeadsBack},
 		{"StrangersMeet", testMeet},
 		{"AnotherStoreReturns", testLostStore},

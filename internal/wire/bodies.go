@@ -45,6 +45,14 @@ func (c *codec) timings(t *message.Timings) {
 func (c *codec) leaderQuery(m *message.LeaderQuery) {
 	c.uint64(&m.ID)
 	c.state(&m.Held)
+	c.storeRuns(&m.Runs)
+}
+
+func (c *codec) storeRuns(r *message.Runs) {
+	if c.hasAddedField() {
+		c.count(&r.Last)
+		c.count(&r.First)
+	}
 }
 
 func (c *codec) leaderResponse(m *message.LeaderResponse) {
@@ -60,6 +68,7 @@ func (c *codec) joinClusterRequest(m *message.JoinClusterRequest) {
 	if c.hasAddedField() {
 		c.traits(&m.Traits)
 	}
+	c.storeRuns(&m.Runs)
 }
 
 func (c *codec) joinClusterResponse(m *message.JoinClusterResponse) {
@@ -75,6 +84,12 @@ func (c *codec) leaderKeepAlive(m *message.LeaderKeepAlive) {
 	c.stamp(&m.Echo)
 	c.stamp(&m.Stamp)
 	c.bool(&m.Drained)
+	if c.hasAddedField() {
+		within(c, &m.Reaches, 0, member.MaxMembers)
+	}
+	if c.hasAddedField() {
+		c.duration(&m.Save)
+	}
 }
 
 func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
@@ -86,6 +101,9 @@ func (c *codec) leaderKeepAliveAck(m *message.LeaderKeepAliveAck) {
 	c.number(&m.Committed)
 	if c.hasAddedField() {
 		c.duration(&m.Hold)
+	}
+	if c.hasAddedField() {
+		c.bool(&m.Offers)
 	}
 }
 
@@ -175,6 +193,9 @@ func (c *codec) leaderStatusQueryResponse(m *message.LeaderStatusQueryResponse) 
 	c.uint64(&m.ID)
 	c.bool(&m.Healthy)
 	c.number(&m.Held)
+	if c.hasAddedField() {
+		c.duration(&m.Save)
+	}
 }
 
 func (c *codec) proposal(m *message.Proposal) {
@@ -185,6 +206,16 @@ func (c *codec) proposal(m *message.Proposal) {
 	c.number(&m.Held)
 	c.number(&m.Base)
 	c.state(&m.State)
+	if c.hasAddedField() {
+		list(c, "a list of successors", &m.Successors, message.MaxSuccessors, minSuccessorBytes,
+			c.successor)
+	}
+}
+
+func (c *codec) successor(a *member.Address) {
+	outer := c.enter()
+	c.address(a)
+	c.leave(outer)
 }
 
 func (c *codec) vote(m *message.Vote) {
@@ -196,6 +227,9 @@ func (c *codec) vote(m *message.Vote) {
 	c.accepted(&m.Accepted)
 	c.number(&m.Held)
 	c.state(&m.State)
+	if c.hasAddedField() {
+		c.bool(&m.Unable)
+	}
 }
 
 func (c *codec) leaderElected(m *message.LeaderElected) {

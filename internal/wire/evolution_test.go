@@ -86,12 +86,12 @@ func TestLaterFieldsAreSkipped(t *testing.T) {
 	}
 }
 
-// endsInTraits reports whether a struct is a roster entry or a request to join. Both end with the
-// traits of a member, which earlier versions do not write.
+// endsInTraits reports whether a struct is a roster entry, which ends with the traits of a member.
+// Earlier versions do not write them.
 func endsInTraits(at []any) bool {
 	labels, ok := at[len(at)-1].(string)
 	return ok && (labels == "" || labels == string(sampleTraits().Labels)) &&
-		(len(at) == 7 && at[0] == "n2" || len(at) == 11)
+		len(at) == 11
 }
 
 // earlierLengths returns the numbers of fields that earlier versions write for a struct.
@@ -99,8 +99,20 @@ func earlierLengths(name string, at []any) []int {
 	switch {
 	case endsInTraits(at):
 		return []int{len(at) - 2}
-	case name == "LeaderKeepAliveAck" && len(at) == 12:
-		return []int{11} // without the hold timeout
+	case name == "JoinClusterRequest" && len(at) == 9:
+		return []int{5, 7} // without the runs, and earlier without the traits
+	case name == "LeaderQuery" && len(at) == 4:
+		return []int{2} // without the runs
+	case name == "LeaderKeepAliveAck" && len(at) == 13:
+		return []int{11, 12} // without the offer, and earlier without the hold timeout
+	case name == "LeaderKeepAlive" && len(at) == 13:
+		return []int{11, 12} // without the time of a save, and earlier without the voters heard
+	case name == "LeaderStatusQueryResponse" && len(at) == 5:
+		return []int{4} // without the time of a save
+	case name == "Proposal" && len(at) == 15:
+		return []int{14} // without the successors
+	case name == "Vote" && len(at) == 20:
+		return []int{19} // without the mark of a voter that does not lead
 	case name == goldenCall && len(at) == 5:
 		return []int{4} // without the depth
 	case name == "Greet" && len(at) == 17:

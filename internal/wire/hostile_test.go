@@ -186,8 +186,8 @@ func leastRecords(t *testing.T, value int) []any {
 	t.Helper()
 	body := parse(t, encode(t, vote()))
 	fields := body[1].([]any)
-	accepted := fields[len(fields)-4].([]any)
-	for n, state := range []any{accepted[len(accepted)-1], fields[len(fields)-1]} {
+	accepted := fields[len(fields)-5].([]any)
+	for n, state := range []any{accepted[len(accepted)-1], fields[len(fields)-2]} {
 		table := make([]any, member.MaxRecords)
 		for i := range table {
 			key := string([]byte{'0' + byte(i/64), '0' + byte(i%64)})

@@ -221,6 +221,10 @@ func drawNumber(t *rapid.T) member.Number {
 	}
 }
 
+func drawRuns(t *rapid.T) message.Runs {
+	return message.Runs{Last: drawCount(t, "last run"), First: drawCount(t, "first run")}
+}
+
 func drawStamp(t *rapid.T) message.Stamp {
 	return message.Stamp{
 		Version:     drawCount(t, "version"),
@@ -340,6 +344,15 @@ func drawBytes(t *rapid.T, n int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes")
 }
 
+func drawStatus(
+	t *rapid.T, r message.LeaderStatusQueryResponse,
+) message.LeaderStatusQueryResponse {
+	r.Held, r.Save = drawNumber(t), drawSave(t)
+	return r
+}
+
+func drawSave(t *rapid.T) time.Duration { return drawTimings(t).LeaseTimeout }
+
 func drawTimings(t *rapid.T) message.Timings {
 	d := func() time.Duration {
 		return time.Duration(rapid.Int64Range(0, math.MaxInt64).Draw(t, "timing"))
@@ -372,12 +385,13 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindGreet:
 		return drawGreet(t, name)
 	case message.KindLeaderQuery:
-		return message.LeaderQuery{ID: n(), Held: drawState(t)}
+		return message.LeaderQuery{ID: n(), Held: drawState(t), Runs: drawRuns(t)}
 	case message.KindLeaderResponse:
 		return message.LeaderResponse{ID: n(), Held: drawNumber(t)}
 	case message.KindJoinClusterRequest:
 		return message.JoinClusterRequest{
 			Name: name, Seed: yes(), Held: drawNumber(t), Bound: n(), Traits: drawTraits(t),
+			Runs: drawRuns(t),
 		}
 	case message.KindJoinClusterResponse:
 		return message.JoinClusterResponse{Accepted: yes(), Reason: reason, Known: n()}
@@ -388,12 +402,13 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindLeaderKeepAlive:
 		return message.LeaderKeepAlive{
 			Number: drawNumber(t), Digest: n(), Bound: n(),
-			Echo: drawStamp(t), Stamp: drawStamp(t), Drained: yes(),
+			Echo: drawStamp(t), Stamp: drawStamp(t), Drained: yes(), Save: drawSave(t),
+			Reaches: rapid.IntRange(0, member.MaxMembers).Draw(t, "reaches"),
 		}
 	case message.KindLeaderKeepAliveAck:
 		return message.LeaderKeepAliveAck{
 			Echo: drawStamp(t), Stamp: drawStamp(t), Healthy: yes(), Quorate: yes(),
-			Extends: yes(), Committed: drawNumber(t), Hold: drawTimings(t).LeaseTimeout,
+			Extends: yes(), Committed: drawNumber(t), Hold: drawTimings(t).LeaseTimeout, Offers: yes(),
 		}
 	case message.KindSeedKeepAlive:
 		return message.SeedKeepAlive{}
@@ -406,17 +421,19 @@ func drawBody(t *rapid.T) message.Body {
 	case message.KindLeaderStatusQuery:
 		return message.LeaderStatusQuery{ID: n(), Version: n()}
 	case message.KindLeaderStatusQueryResponse:
-		return message.LeaderStatusQueryResponse{ID: n(), Healthy: yes(), Held: drawNumber(t)}
+		return drawStatus(t, message.LeaderStatusQueryResponse{ID: n(), Healthy: yes()})
 	case message.KindProposal:
 		return message.Proposal{
 			Stage: stage, ID: drawID(t), Founding: yes(), SeedDigest: n(),
 			Held: drawNumber(t), Base: drawNumber(t), State: drawState(t),
+			Successors: slices.Repeat([]member.Address{drawAddress(t, false)},
+				rapid.IntRange(1, message.MaxSuccessors).Draw(t, "successors")),
 		}
 	case message.KindVote:
 		return message.Vote{
 			Stage: stage, ID: drawID(t), Granted: yes(), Reason: reason, Promised: drawID(t),
 			Accepted: paxos.Accepted{ID: drawID(t), Base: drawNumber(t), State: drawState(t)},
-			Held:     drawNumber(t), State: drawState(t),
+			Held:     drawNumber(t), State: drawState(t), Unable: yes(),
 		}
 	case message.KindLeaderElected:
 		return message.LeaderElected{ID: drawID(t), State: drawState(t)}

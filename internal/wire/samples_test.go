@@ -53,6 +53,8 @@ func stamp(n int) message.Stamp {
 	return message.Stamp{Version: 7, Incarnation: identity(n).Incarnation, Clock: clock}
 }
 
+func sampleRuns() message.Runs { return message.Runs{Last: 4_999_000_000, First: 5_000_000_000} }
+
 func sampleTraits() member.Traits {
 	return member.Traits{Preference: member.NeverLeads, Labels: "role=witness\nzone=c\n"}
 }
@@ -112,7 +114,7 @@ func envelope(body message.Body) message.Message {
 func keepAlive() message.Message {
 	return envelope(message.LeaderKeepAlive{
 		Number: number(), Digest: 0xfedcba9876543210, Bound: 8,
-		Echo: stamp(1), Stamp: stamp(2), Drained: true,
+		Echo: stamp(1), Stamp: stamp(2), Drained: true, Reaches: 3, Save: 7,
 	})
 }
 
@@ -159,10 +161,10 @@ func typical() []message.Message {
 			Timings:    timings(), MinProtocol: 1, MaxProtocol: 300, OtherTimings: otherTimings(),
 			StoreKey: storeKey(), Proof: proof(),
 		},
-		message.LeaderQuery{ID: 70_000, Held: state(3)},
+		message.LeaderQuery{ID: 70_000, Held: state(3), Runs: sampleRuns()},
 		message.LeaderResponse{ID: 70_000, Held: number()},
 		message.JoinClusterRequest{
-			Name: "n2", Seed: true, Held: number(), Bound: 8, Traits: sampleTraits(),
+			Name: "n2", Seed: true, Held: number(), Bound: 8, Traits: sampleTraits(), Runs: sampleRuns(),
 		},
 		message.JoinClusterResponse{Accepted: true, Reason: 200, Known: 5_000_000_000},
 		message.MemberStatusUpdate{Number: number(), Member: roster(3)[2]},
@@ -170,22 +172,22 @@ func typical() []message.Message {
 		keepAlive().Body,
 		message.LeaderKeepAliveAck{
 			Echo: stamp(2), Stamp: stamp(1), Healthy: true, Quorate: true, Extends: true,
-			Committed: number(), Hold: 340 * time.Millisecond,
+			Committed: number(), Hold: 340 * time.Millisecond, Offers: true,
 		},
 		message.SeedKeepAlive{},
 		message.SeedKeepAliveAck{},
 		message.LeaderRelieve{Winner: claim(3)},
 		message.ReJoinCluster{GivenUp: claim(2), Winner: claim(3)},
 		message.LeaderStatusQuery{ID: 9, Version: 7},
-		message.LeaderStatusQueryResponse{ID: 9, Healthy: true, Held: number()},
+		message.LeaderStatusQueryResponse{ID: 9, Healthy: true, Held: number(), Save: 7},
 		message.Proposal{
 			Stage: message.Formal, ID: proposalID(2), Founding: true, SeedDigest: 255,
-			Held: number(), Base: number(), State: state(3),
+			Held: number(), Base: number(), State: state(3), Successors: []member.Address{address(1)},
 		},
 		message.Vote{
 			Stage: message.Pre, ID: proposalID(2), Granted: true, Reason: 3, Promised: proposalID(3),
 			Accepted: paxos.Accepted{ID: proposalID(1), Base: number(), State: state(2)},
-			Held:     number(), State: state(1),
+			Held:     number(), State: state(1), Unable: true,
 		},
 		message.LeaderElected{ID: proposalID(2), State: state(3)},
 		message.MemberLeave{GivenUp: claim(2), Successor: address(3), Stays: true},
@@ -388,25 +390,29 @@ func largest() []message.Message {
 			Timings: year, OtherTimings: year, MinProtocol: math.MaxUint16, MaxProtocol: math.MaxUint16,
 			StoreKey: storeKey(), Proof: proof(),
 		},
-		message.LeaderQuery{ID: count, Held: full},
+		message.LeaderQuery{ID: count, Held: full, Runs: message.Runs{Last: count, First: count}},
 		message.JoinClusterResponse{Accepted: true, Reason: math.MaxUint8, Known: count},
 		message.MemberStatusUpdate{Number: top, Member: largestMember(0)},
 		message.ClusterAlignment{State: full},
 		message.LeaderKeepAlive{
 			Number: top, Digest: count, Bound: count, Echo: early, Stamp: late, Drained: true,
+			Reaches: member.MaxMembers, Save: math.MaxInt64,
 		},
 		message.LeaderKeepAliveAck{
 			Echo: late, Stamp: early, Healthy: true, Quorate: true, Extends: true, Committed: top,
-			Hold: math.MaxInt64,
+			Hold: math.MaxInt64, Offers: true,
 		},
 		message.ReJoinCluster{GivenUp: claim, Winner: claim},
 		message.Proposal{
 			Stage: message.Formal, ID: id, Founding: true, SeedDigest: count,
-			Held: top, Base: top, State: full,
+			Held: top, Base: top, State: full, Successors: []member.Address{
+				largestAddress(0), largestAddress(1), largestAddress(2),
+			},
 		},
 		message.Vote{
 			Stage: message.Formal, ID: id, Granted: true, Reason: math.MaxUint8, Promised: id,
 			Accepted: paxos.Accepted{ID: id, Base: top, State: full}, Held: top, State: full,
+			Unable: true,
 		},
 		message.LeaderElected{ID: id, State: full},
 		message.MemberLeave{GivenUp: claim, Successor: largestAddress(0), Stays: true},

@@ -177,6 +177,7 @@ const (
 	minConditionBytes = 7
 	minChangeBytes    = 10
 	minDroppedBytes   = 5
+	minSuccessorBytes = 5
 )
 
 // list encodes or decodes a list with at most the given number of elements, each of which is one

@@ -127,26 +127,17 @@ func (c *Client) commitRecord(ctx context.Context, s record.Session) {
 	c.endOperation(o, Done)
 }
 
-// UseLock acquires and releases the lock until ctx is done. Half of the attempts wait in the queue
-// of a semaphore.
+// UseLock acquires and releases the lock until ctx is done.
 func (c *Client) UseLock(ctx context.Context, name string) error {
 	c.key = name
 	l, err := lock.New(c.Store, name)
 	if err != nil {
 		return err
 	}
-	fair, err := lock.NewSemaphore(c.Store, name, 1)
-	if err != nil {
-		return err
-	}
 	for ctx.Err() == nil {
 		acquire := c.beginOperation(Operation{Kind: Acquire})
 		var release *Operation
-		do := l.Do
-		if c.Rand.IntN(2) == 0 {
-			do = fair.Do
-		}
-		_ = do(ctx, func(ctx context.Context, term leader.Term) error {
+		_ = l.Do(ctx, func(ctx context.Context, term leader.Term) error {
 			release = c.holdLock(ctx, term, acquire)
 			return nil
 		})

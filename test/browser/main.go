@@ -28,7 +28,7 @@ import (
 )
 
 // timeout bounds everything that a browser does in one test.
-const timeout = 2 * time.Minute
+const timeout = 10 * time.Minute
 
 // maxLineBytes bounds the length of a command. The longest command loads the accessibility rules.
 const maxLineBytes = 16 << 20

@@ -16,12 +16,8 @@ var classic = []Mutant{
 		}, {
 			File: "paxos/tally.go",
 			Old:  "case granted >= e.quorum && seedsGranted >= seedQuorum:",
-			New:  "case granted > 0 && t.grants() >= e.quorum && seedsGranted >= seedQuorum:",
-		}, {
-			File: "paxos/tally.go",
-			Old:  "// grantedBy reports",
-			New: "func (t *tally) grants() int {\n\tn := 0\n\tfor _, v := range t.votes {\n" +
-				"\t\tif v.granted {\n\t\t\tn++\n\t\t}\n\t}\n\treturn n\n}\n\n// grantedBy reports",
+			New: "case granted > 0 && seedsGranted >= seedQuorum && e.quorum <= len(slices.DeleteFunc(" +
+				"slices.Clone(t.votes), func(v countedVote) bool { return !v.granted })):",
 		}},
 	},
 	{
@@ -135,15 +131,21 @@ var classic = []Mutant{
 				"\t\tif m.now.Sub(f.sentAt) >= m.timing.answerInterval() {\n" +
 				"\t\t\tm.sendKeepAlive()\n\t\t}\n\t\treturn\n\t}\n",
 			New: "",
+
+			Alone: "no ack of a provisional leader has a stamp",
 		}, {
 			File: "statemachine/lease.go",
 			Old:  "\tif m.role != member.Leading {\n\t\treturn time.Time{}\n\t}\n\tmargin",
 			New: "\tif m.role != member.Leading && m.role != member.Provisional {\n" +
 				"\t\treturn time.Time{}\n\t}\n\tmargin",
+
+			Alone: "a provisional leader gives no stamps, so it gets no echoes",
 		}, {
 			File: "statemachine/lease.go",
 			Old:  "return m.role == member.Leading && now.Before(m.leaseEnd(now))",
 			New:  "return now.Before(m.leaseEnd(now))",
+
+			Alone: "the end of the lease is zero unless the node leads",
 		}},
 	},
 }

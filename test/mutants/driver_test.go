@@ -166,6 +166,16 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "failed-though-accepted",
+		Rule: "a Send whose frame was accepted does not fail",
+		Edits: []Edit{{
+			File: "internal/mesh/send.go",
+			Old:  "\tif i < 0 {\n\t\treturn false\n",
+			New:  "\tif i < 0 {\n\t\treturn true\n",
+		}},
+		Test: "TestFrameIsAcceptedWhenItsContextEnds", Package: "internal/mesh",
+	},
+	{
 		Name: "sent-again-on-the-next-connection",
 		Rule: "nothing is resent",
 		Edits: []Edit{{
@@ -194,6 +204,26 @@ var driver = []Mutant{
 			Old:  "if before.Token == after.Token && before.Revoked == after.Revoked {",
 			New:  "if before.Owner == after.Owner && before.Key == after.Key {",
 		}},
+	},
+	{
+		Name: "watch-misses-revocation",
+		Rule: "a watch reports revocations",
+		Edits: []Edit{{
+			File: "internal/records/table.go",
+			Old:  "if before.Token == after.Token && before.Revoked == after.Revoked {",
+			New:  "if before.Token == after.Token {",
+		}},
+		Test: "TestWatchReportsRevocations", Package: "internal/storetest",
+	},
+	{
+		Name: "watch-of-a-service-misses-revocation",
+		Rule: "a watch of a store behind a service reports revocations",
+		Edits: []Edit{{
+			File: "internal/leasestore/table.go",
+			Old:  "return was.revision != e.Revision",
+			New:  "return was.tokenOf() != t.records[key].tokenOf()",
+		}},
+		Test: "TestWatchReportsRevocations", Package: "internal/storetest",
 	},
 	{
 		Name: "events-lose-changes",
@@ -240,8 +270,8 @@ var driver = []Mutant{
 			New:  "Until: until.Add(3 * time.Second), Guard: cfg.Guard",
 		}, {
 			File: "internal/records/lease.go",
-			Old:  "return !l.Extend(until)",
-			New:  "return !until.IsZero() && !l.Extend(until.Add(3*time.Second))",
+			Old:  "return l.Extend(until)",
+			New:  "return until.IsZero() || l.Extend(until.Add(3*time.Second))",
 		}, {
 			File: "internal/records/lease.go",
 			Old:  "if token != l.token {",
@@ -253,7 +283,7 @@ var driver = []Mutant{
 		Rule: "work ends when its record is taken away",
 		Edits: []Edit{{
 			File: "internal/records/lease.go",
-			Old:  "\t\t\tl.End(l.endCause(m))\n",
+			Old:  "\t\tl.End(l.endCause(m))\n",
 			New:  "",
 		}},
 	},
@@ -267,13 +297,46 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "left-before-work-ends",
+		Rule: "Leave waits for the functions that hold records",
+		Edits: []Edit{{
+			File: "cluster/handover.go",
+			Old:  "\treturn waitLeases(ctx)\n",
+			New:  "\treturn nil\n",
+		}},
+		Test:    "TestLeaveWaitsForWork",
+		Package: "athenatest",
+	},
+	{
+		Name: "left-before-leading-ends",
+		Rule: "Leave waits for the functions of the cluster's leader",
+		Edits: []Edit{{
+			File: "cluster/handover.go",
+			Old:  "\tif err := n.terms.waitOwnTerm(ctx); err != nil {\n",
+			New:  "\tif err := ctx.Err(); err != nil {\n",
+		}},
+		Test:    "TestLeaveWaitsForWork",
+		Package: "athenatest",
+	},
+	{
+		Name: "leaving-node-takes-records",
+		Rule: "a node that leaves gets no record that it could not use",
+		Edits: []Edit{{
+			File: "internal/records/commit.go",
+			Old:  "\tif err := s.table.leases.refuse(r); err != nil {\n",
+			New:  "\tif err := s.table.leases.refuse(r); err != nil && false {\n",
+		}},
+		Test:    "TestLeavingNodeTakesNoRecords",
+		Package: "athenatest",
+	},
+	{
 		Name: "lock-released-too-early",
 		Rule: "a lock is released after its function has returned",
 		Edits: []Edit{{
-			File: "lock/lock.go",
+			File: "lock/semaphore.go",
 			Old:  "\t\tran, term := false, lease.Term()\n",
 			New: "\t\tran, term := false, lease.Term()\n" +
-				"\t\tgo func() { <-ctx.Done(); _ = l.slot.Drop(l.life, token) }()\n",
+				"\t\tgo func() { <-ctx.Done(); _ = c.tried[0].Drop(s.life, term.Token()) }()\n",
 		}},
 	},
 	{

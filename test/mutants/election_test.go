@@ -15,6 +15,8 @@ var (
 		File: "internal/sim/storehistory.go",
 		Old:  "case n > 0 && !a.Base.IsZero() && !a.State.Roster.IsVoter(p.voter()):\n",
 		New:  "case false:\n",
+
+		Alone: "it removes a check of the simulator, and no rule",
 	}
 )
 
@@ -310,12 +312,43 @@ var election = []Mutant{
 		Test: "TestAProvisionalLeaderEndsNoHandOver",
 	},
 	{
+		Name: "stopped-leader-is-silent",
+		Rule: "6, leaving leader: a leader that stops frees its followers",
+		Edits: []Edit{{
+			File: "statemachine/handover.go",
+			Old:  "\t\t\tm.handOver(nil, true)\n",
+			New:  "",
+		}},
+		Test: "TestAStoppedLeaderIsReplaced",
+	},
+	{
+		Name: "followers-wait-for-no-successor",
+		Rule: "6, leaving leader: without a successor, the followers do not wait for one",
+		Edits: []Edit{{
+			File: "statemachine/handover.go",
+			Old:  "\t\tif b.Successor.IsZero() {\n",
+			New:  "\t\tif false {\n",
+		}},
+		Test: "TestAStoppedLeaderIsReplaced",
+	},
+	{
+		Name: "given-up-before-its-work-ends",
+		Rule: "6, leaving leader: a leader that stops waits for its functions",
+		Edits: []Edit{{
+			File: "cluster/loop.go",
+			Old:  "\tn.terms.waitGuard(context.Background())\n",
+			New:  "",
+		}},
+		Test:    "TestClosedLeaderWaitsForItsWork",
+		Package: "cluster",
+	},
+	{
 		Name: "stands-while-it-hands-over",
 		Rule: "6, leaving leader: a leader does not stand again before its hand-over has ended",
 		Edits: []Edit{{
 			File: "statemachine/electionstart.go",
-			Old:  "\t\tm.operator.handOverUntil.IsZero() && !m.followsHealthy() &&",
-			New:  "\t\t!m.followsHealthy() &&",
+			Old:  "m.operator.handOverUntil.IsZero() &&\n\t\t!m.followsHealthyFor(",
+			New:  "!m.followsHealthyFor(",
 		}},
 	},
 	{
@@ -353,5 +386,55 @@ var election = []Mutant{
 			Old:  "m.role == member.Leading && m.durable.Least() <= m.leader.Version\n",
 			New:  "m.role == member.Leading\n",
 		}},
+	},
+	{
+		Name: "votes-awaited-too-briefly",
+		Rule: "6, slow disks: a proposer waits for votes for four saves",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "m.propose.sentAt.Add(m.outlastSaves(m.timing.voteTimeout(m.propose.Failures)))",
+			New:  "m.propose.sentAt.Add(m.timing.voteTimeout(m.propose.Failures))",
+		}},
+		Test: "TestElectionsOutlastSlowDisks",
+	},
+	{
+		Name: "saves-of-voters-ignored",
+		Rule: "6, slow disks: a proposer also considers the saves of the voters",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "m.pace.told = savePace{took, m.now}\n",
+			New:  "m.pace.told = savePace{0 * took, m.now}\n",
+		}},
+		Test: "TestElectionsOutlastSlowDisks",
+	},
+	{
+		Name: "contenders-do-not-hold-back",
+		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
+		Edits: []Edit{{
+			File: "statemachine/electionstart.go",
+			Old:  "if m.now.Before(m.pace.yieldUntil) {",
+			New:  "if false {",
+		}},
+		Test: "TestElectionsOutlastSlowDisks",
+	},
+	{
+		Name: "steps-down-during-a-save",
+		Rule: "6, slow disks: a leader waits for a lease for four saves",
+		Edits: []Edit{{
+			File: "statemachine/leader.go",
+			Old:  "last.Add(m.outlastSaves(m.timing.LeaderTimeout))",
+			New:  "last.Add(m.timing.LeaderTimeout)",
+		}},
+		Test: "TestElectionsOutlastSlowDisks",
+	},
+	{
+		Name: "unreachable-during-a-save",
+		Rule: "6, slow disks: a member is unreachable after a silence of four saves",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "p.heard.Add(m.outlastSaves(m.timing.HeartbeatTimeout))",
+			New:  "p.heard.Add(m.timing.HeartbeatTimeout)",
+		}},
+		Test: "TestElectionsOutlastSlowDisks",
 	},
 }

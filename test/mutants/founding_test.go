@@ -9,7 +9,7 @@ var founding = []Mutant{
 		Rule: "4: a query shows the held state, and a voter of it that holds nothing takes it",
 		Edits: []Edit{{
 			File: "statemachine/discovery.go",
-			Old:  "\tm.learnIfEmpty(b.Held)\n",
+			Old:  "\tm.learnIfEmpty(in.From, b.Held)\n",
 			New:  "",
 		}},
 		Test: "TestFounderWithoutAVoteShowsItsState",

@@ -208,6 +208,8 @@ var members = []Mutant{
 			File: "statemachine/state.go",
 			Old:  "if !m.isTrusted(from) {",
 			New:  "if !m.isTrusted(from) && m.quorum <= len(s.Roster) {",
+
+			Alone: "a state with fewer than M members has fewer than M voters",
 		}, {
 			File: "statemachine/state.go",
 			Old:  " && s.Roster.Voters() >= m.quorum",

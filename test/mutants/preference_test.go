@@ -23,12 +23,37 @@ var preferences = []Mutant{
 		}},
 	},
 	{
+		Name: "witness-keeps-its-state",
+		Rule: "4: a witness shows its state to a voter of it that follows it and holds nothing",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "if m.role == member.Provisional && in.Cluster.IsZero() {",
+			New:  "if m.role == member.Seeking && in.Cluster.IsZero() {",
+		}},
+		Test:    "TestAWitnessHandsItsStateToAVoter",
+		Package: "statemachine",
+	},
+	{
+		Name: "founder-keeps-its-state",
+		Rule: "4: so does a provisional leader that has no vote in its state",
+		Edits: []Edit{{
+			File: "statemachine/founding.go",
+			Old:  "m.traits.Preference != member.NeverLeads && r.IsVoter(m.self.Voter())",
+			New:  "m.traits.Preference != member.NeverLeads",
+		}},
+	},
+	{
 		Name: "witness-succeeds",
 		Rule: "6, leaving leader: a successor may lead",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
 			Old:  "m.operator.leaving || m.yields(),",
 			New:  "m.operator.leaving || m.operator.drained,",
+		}, {
+			// Otherwise it would refuse to lead in its pre vote.
+			File: "statemachine/voter.go",
+			Old:  "return m.traits.Preference == member.NeverLeads ||\n\t\t!founding",
+			New:  "return !founding",
 		}},
 	},
 	{
@@ -42,6 +67,8 @@ var preferences = []Mutant{
 			File: "statemachine/keepalive.go",
 			Old:  "m.operator.leaving || m.yields(),",
 			New:  "m.operator.leaving || m.yields() || m.traits.Preference == member.NeverLeads,",
+
+			Alone: "a witness yields anyway",
 		}},
 	},
 	{
@@ -67,9 +94,64 @@ var preferences = []Mutant{
 		Rule: "6, preference: the preferred member must have been active for the configured time",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "at := p.activeSince.Add(m.cfg.HandOverToPreferred); at.After(m.now)",
-			New:  "at := p.activeSince; at.After(m.now)",
+			Old:  "\t\tat = at.Add(m.cfg.HandOverToPreferred)\n",
+			New:  "",
 		}},
+	},
+	{
+		Name: "hands-over-to-the-cut-off",
+		Rule: "6, preference: a leader hands over to a preferred member only if that hears M voters",
+		Edits: []Edit{{
+			File: "statemachine/reach.go",
+			Old:  "return p.reaches == 0 || p.reaches >= m.quorum }",
+			New:  "return p.reaches >= 0 }",
+		}},
+		Test:    "TestALeaderDoesNotHandOverToAMemberWithoutAMajority",
+		Package: "statemachine",
+	},
+	{
+		Name: "successor-without-proof",
+		Rule: "6, leaving leader: a successor that hears fewer than M voters is not elected",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "\t\tm.countReached() < m.quorum\n",
+			New:  "\t\tm.countReached() < 0\n",
+		}},
+		Test:    "TestASuccessorThatHearsNoMajorityIsNotElected",
+		Package: "statemachine",
+	},
+	{
+		Name: "refusal-to-lead-ignored",
+		Rule: "6, leaving leader: a successor that refuses to lead is not elected",
+		Edits: []Edit{{
+			File: "paxos/proposer.go",
+			Old:  "case t.Stage == Pre && v.Unable:\n",
+			New:  "case t.Stage == Pre && v.Unable && !v.Granted:\n",
+		}},
+		Test:    "TestASuccessorRefusesToLead",
+		Package: "statemachine",
+	},
+	{
+		Name: "short-leaderships-forgotten",
+		Rule: "6, preference: after a short leadership a member is preferred again after twice the time",
+		Edits: []Edit{{
+			File: "statemachine/preference.go",
+			Old:  "m.now.Sub(since) >= pause {",
+			New:  "m.now.Sub(since) >= 0 {",
+		}},
+		Test:    "TestAPreferredLeaderThatFailsIsPreferredLessOften",
+		Package: "statemachine",
+	},
+	{
+		Name: "active-since-survives-silence",
+		Rule: "6, preference: the preferred member must have been active without a break",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "\t\t\tm.lead.peer(e.Address).activeSince = time.Time{}\n",
+			New:  "",
+		}},
+		Test:    "TestASilentMemberIsNotPreferredAtOnce",
+		Package: "statemachine",
 	},
 	{
 		Name: "announced-once",

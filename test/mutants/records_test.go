@@ -61,6 +61,8 @@ var records = []Mutant{
 			File: "statemachine/recordowners.go",
 			Old:  "return o.revoked && m.knowsRevocations(o.id)\n",
 			New:  "return o.revoked\n",
+
+			Alone: "endRecords checks the same, so that no revision is made",
 		}},
 	},
 	{
@@ -141,8 +143,8 @@ var records = []Mutant{
 		Rule: "10: the step that sends a drop request reports the end of trust",
 		Edits: []Edit{{
 			File: "statemachine/ownrecords.go",
-			Old:  "\t\tm.shown.changed = true\n\t}\n\tfor i := range m.records.open {\n",
-			New:  "\t}\n\tfor i := range m.records.open {\n",
+			Old:  "\t\tm.shown.changed = true\n\t}\n\tif slices.Contains(conditions",
+			New:  "\t}\n\tif slices.Contains(conditions",
 		}},
 	},
 	{
@@ -164,16 +166,100 @@ var records = []Mutant{
 		}},
 	},
 	{
+		Name: "trust-ended-in-vain",
+		Rule: "10: a request that cannot be taken while the record exists ends no trust in it",
+		Edits: []Edit{{
+			File: "statemachine/ownrecords.go",
+			Old:  "ok && !excludes(m.records.own[i].token) {",
+			New:  "ok && excludes != nil {",
+		}},
+		Package: "statemachine", Test: "TestARequestInVainEndsNoTrust",
+	},
+	{
+		Name: "answer-voided-in-vain",
+		Rule: "10: a request under the condition of no record voids no earlier answer",
+		Edits: []Edit{{
+			File: "statemachine/ownrecords.go",
+			Old:  "if slices.Contains(conditions, message.Condition{Key: key}) {",
+			New:  "if slices.Contains(conditions, message.Condition{Key: key + key}) {",
+		}},
+		Package: "statemachine", Test: "TestARequestInVainEndsNoTrust",
+	},
+	{
+		Name: "answer-restores-trust",
+		Rule: "10: a request with the token of the record voids earlier answers",
+		Edits: []Edit{{
+			File: "statemachine/ownrecords.go",
+			Old:  "if slices.Contains(conditions, message.Condition{Key: key}) {",
+			New:  "if len(conditions) > 0 {",
+		}},
+		Package: "statemachine", Test: "TestADropVoidsAnAnswerUnderWay",
+	},
+	{
+		Name: "permit-taken-without-place",
+		Rule: "10, queues: a permit is taken only with the place in the queue",
+		Edits: []Edit{{
+			File: "lock/caller.go",
+			Old:  "free[p.before], place, record.Op{Kind: record.Drop, Key: place.Key})",
+			New:  "free[p.before], record.Op{Kind: record.Drop, Key: place.Key})",
+		}},
+		Package: "lock", Test: "TestLostPlace",
+	},
+	{
+		Name: "unsure-permit-forgotten",
+		Rule: "10, queues: after an unknown outcome a caller settles it before it takes another permit",
+		Edits: []Edit{{
+			File: "lock/caller.go",
+			Old:  "	if c.permit != nil { // the records may not show it yet\n",
+			New:  "	if c.permit == c.place {\n",
+		}},
+		Package: "lock", Test: "TestPermits",
+	},
+	{
+		Name: "permit-forgotten-when-set-again",
+		Rule: "10, queues: a caller that sets its permit again drops it, even if that commit is refused",
+		Edits: []Edit{{
+			File: "lock/caller.go",
+			Old:  "	if c.permit == nil { // otherwise",
+			New:  "	if c.session != nil { // otherwise",
+		}},
+		Package: "lock", Test: "TestPermitOfACallerThatLeaves",
+	},
+	{
+		Name: "place-forgotten",
+		Rule: "10, queues: a permit is taken without a place only if there is none",
+		Edits: []Edit{{
+			File: "lock/caller.go",
+			Old:  "takePermit(ctx, free[p.before], place)",
+			New:  "takePermit(ctx, free[p.before])",
+		}},
+		Package: "lock", Test: "TestPermits",
+	},
+	{
+		Name: "reader-beside-a-writer",
+		Rule: "10, queues: a reader takes no permit while a writer has one, and the other way round",
+		Edits: []Edit{{
+			File: "lock/caller.go",
+			Old:  "range append(c.shunned[:len(c.shunned):len(c.shunned)], key) {",
+			New:  "range []string{key} {",
+		}},
+		Package: "lock", Test: "TestRWLock",
+	},
+	{
 		Name: "trusted-while-revoked",
 		Rule: "10: the owner trusts no record that its held state shows as revoked",
 		Edits: []Edit{{
 			File: "statemachine/ownrecords.go",
 			Old:  "!ok || e.Revoked || e.Token != t ||",
 			New:  "!ok || e.Token != t ||",
+
+			Alone: "dropLostRecords has removed the record when it was revoked",
 		}, {
 			File: "statemachine/ownrecords.go",
 			Old:  "if e.Token != o.token || e.Revoked {",
 			New:  "if e.Token != o.token {",
+
+			Alone: "Holds checks the mark of the held state too",
 		}},
 	},
 	{
@@ -212,13 +298,26 @@ var records = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/recordowners.go",
 			Old:  "\tlast := o.lost //",
-			New:  "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n\t\tlast = time.Time{}\n\t} //",
+			New: "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n" +
+				"\t\tlast = time.Time{}\n\t} //",
+			Alone: "the leader that gives the seat back counts an extension from then",
 		}, {
+			File:  "statemachine/join.go",
+			Old:   "\tp.extended = m.now\n",
+			New:   "",
+			Alone: "extension-forgotten-when-back is this edit alone",
+		}},
+		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
+	},
+	{
+		Name: "extension-forgotten-when-back",
+		Rule: "10: an extension from before applies to the records that a member sets in its seat again",
+		Edits: []Edit{{
 			File: "statemachine/join.go",
 			Old:  "\tp.extended = m.now\n",
 			New:  "",
 		}},
-		Test: "TestAMemberThatGetsItsPlaceBackIsWaitedFor",
+		Test: "TestARecordOfAMemberThatGotItsPlaceBackStays", Package: "statemachine",
 	},
 	{
 		Name: "extended-before-its-place",
@@ -241,6 +340,17 @@ var records = []Mutant{
 		Test: "TestARequestIsTakenOnce",
 	},
 	{
+		Name: "forgotten-run-gets-a-place",
+		Rule: "10: a run gets no place if a later run at its address made requests",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  " || m.lead.laterRun(j.Identity) != 0:",
+			New:  ":",
+		}},
+		Test:    "TestALateRequestOfAForgottenRun",
+		Package: "statemachine",
+	},
+	{
 		Name: "request-of-another-leadership",
 		Rule: "10: only the leadership to which a request was sent executes it",
 		Edits: []Edit{{
@@ -258,6 +368,17 @@ var records = []Mutant{
 			Old:  "\t\tp.revoked = n\n",
 			New:  "\t\tp.revoked = member.Number{}\n",
 		}},
+	},
+	{
+		Name: "revocation-undone",
+		Rule: "10: a revoked record meets no condition",
+		Edits: []Edit{{
+			File: "statemachine/leaderrecords.go",
+			Old:  "if e.Token != c.Token || e.Revoked && !c.Token.IsZero() {",
+			New:  "if e.Token != c.Token {",
+		}},
+		Test:    "TestAnOwnerCannotUndoARevocation",
+		Package: "statemachine",
 	},
 	{
 		Name: "key-set-twice-in-a-revision",

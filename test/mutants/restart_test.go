@@ -55,4 +55,36 @@ var restart = []Mutant{
 			New:  "_, _, _ = i, their, timings",
 		}},
 	},
+	{
+		Name: "end-of-a-running-process",
+		Rule: "3, an announced end: it takes the lock of the store first",
+		Edits: []Edit{{
+			File: "cluster/announce.go",
+			Old:  "\t\t\treturn c, fmt.Errorf(\"%w: %w\", ErrRunning, err)\n",
+			New: "\t\t\tc, _, _ = store.Peek(n.cfg.DataDir)\n" +
+				"\t\t\tunlocked := store.NewMemory([32]byte{})\n" +
+				"\t\t\t_ = unlocked.Save(c)\n\t\t\tn.store = unlocked\n",
+		}},
+		Test: "TestNoEndIsAnnouncedWhileAProcessRuns", Package: "cluster",
+	},
+	{
+		Name: "end-in-the-same-run",
+		Rule: "3, an announced end: it is the message of a later run",
+		Edits: []Edit{{
+			File: "cluster/announce.go",
+			Old:  "\tc.Incarnation = nextRun(c)\n",
+			New:  "",
+		}},
+		Test: "TestAnnouncedEndOfALeader", Package: "cluster",
+	},
+	{
+		Name: "end-unsaved",
+		Rule: "3, an announced end: the number of its run is saved before it greets",
+		Edits: []Edit{{
+			File: "cluster/announce.go",
+			Old:  "\treturn c, n.store.Save(c)\n",
+			New:  "\treturn c, nil\n",
+		}},
+		Test: "TestAnnounceEndSavesFirst", Package: "cluster",
+	},
 }

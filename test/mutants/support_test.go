@@ -196,12 +196,19 @@ var support = []Mutant{
 			File: "statemachine/lease.go",
 			Old:  "\tm.records.until = time.Time{}\n",
 			New:  "",
-		}, {
+		}},
+		Test: "TestStoppedOwnerEndsItsTrust",
+	},
+	{
+		Name: "trusted-by-an-echo-from-before",
+		Rule: "5: after a clock may have stopped, an ack to an earlier keep-alive restores no trust",
+		Edits: []Edit{{
 			File: "statemachine/ownrecords.go",
 			Old:  " || e.Clock <= m.trustFrom {",
 			New:  " {",
 		}},
-		Test: "TestStoppedOwnerEndsItsTrust",
+		Test:    "TestAnEchoFromBeforeAClockStepRestoresNoTrust",
+		Package: "statemachine",
 	},
 	{
 		Name: "support-ends-with-trust",

@@ -19,10 +19,13 @@ type Edit struct {
 	File string // relative to the root of the module
 	Old  string // must occur in File exactly once
 	New  string
+	// Alone is why the edit is harmless without the other edits. It is empty if a test or a run of
+	// seeds must fail.
+	Alone string
 }
 
 // Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
-	return slices.Concat(members, identity, founding, support, election, durable, classic, records,
-		restart, timings, preferences)
+	return slices.Concat(members, identity, copies, founding, support, election, durable, classic,
+		records, restart, timings, preferences)
 }

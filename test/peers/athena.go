@@ -60,6 +60,12 @@ func (v athenaVariant) config(s nodeSetup) cluster.Config {
 	return cfg
 }
 
+// guardAthena gives the process of a node a guard.
+func guardAthena(s nodeSetup) error {
+	v := athenaVariant{}
+	return cluster.Guard(v.config(s), v.options()...)
+}
+
 // startAthena starts a node with a store in a folder and all nodes as seeds.
 func startAthena(v athenaVariant) func(nodeSetup) (*node, error) {
 	return func(s nodeSetup) (*node, error) {

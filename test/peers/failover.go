@@ -102,8 +102,8 @@ func measureFailover(ctx context.Context, o options, rec *recorder) error {
 	cases := []clusterCase{
 		{"athena", halfTime}, {"athena-lease500", halfTime}, {"athena-lease350", halfTime},
 		{"athena-trust", halfTime}, {"athena-tls", halfTime}, {"etcd", halfTime},
-		{"hashicorp-raft", halfTime}, {"athena", shipped}, {"etcd", shipped},
-		{"hashicorp-raft", shipped},
+		{"hashicorp-raft", halfTime}, {"athena", shipped}, {"athena-guard", shipped},
+		{"etcd", shipped}, {"hashicorp-raft", shipped},
 	}
 	return eachCluster(ctx, o, rec, cases, func(cc clusterCase, n int) (r row, err error) {
 		c, err := settleCluster(ctx, o, cc, n)

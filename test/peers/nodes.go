@@ -70,19 +70,21 @@ type nodePeer struct {
 	leads   bool // whether it elects a leader
 	locks   bool // whether it has locks
 	start   func(nodeSetup) (*node, error)
+	prepare func(nodeSetup) error // called before anything else; nil for nothing
 }
 
 var nodePeers = []nodePeer{
-	{"athena", maxSize, true, true, startAthena(athenaVariant{})},
+	{"athena", maxSize, true, true, startAthena(athenaVariant{}), nil},
 	{"athena-lease500", maxSize, true, false,
-		startAthena(athenaVariant{lease: 500 * time.Millisecond})},
+		startAthena(athenaVariant{lease: 500 * time.Millisecond}), nil},
 	{"athena-lease350", maxSize, true, false,
-		startAthena(athenaVariant{lease: 350 * time.Millisecond})},
-	{"athena-trust", maxSize, true, false, startAthena(athenaVariant{trust: true})},
-	{"athena-tls", maxSize, true, true, startAthena(athenaVariant{tls: true})},
-	{"etcd", 9, true, true, startEtcd},
-	{"hashicorp-raft", 25, true, false, startRaft},
-	{"memberlist", maxSize, false, false, startMemberlist},
+		startAthena(athenaVariant{lease: 350 * time.Millisecond}), nil},
+	{"athena-trust", maxSize, true, false, startAthena(athenaVariant{trust: true}), nil},
+	{"athena-guard", maxSize, true, false, startAthena(athenaVariant{}), guardAthena},
+	{"athena-tls", maxSize, true, true, startAthena(athenaVariant{tls: true}), nil},
+	{"etcd", 9, true, true, startEtcd, nil},
+	{"hashicorp-raft", 25, true, false, startRaft, nil},
+	{"memberlist", maxSize, false, false, startMemberlist, nil},
 }
 
 func namesOfNodes() []string {
@@ -145,6 +147,13 @@ type nodeProcess struct {
 // runNode starts a node when it is ordered to, prints its views and executes orders. It returns
 // when the orders end.
 func runNode(s nodeSetup, in io.Reader) error {
+	peer, err := findNodePeer(s.Peer)
+	if err == nil && peer.prepare != nil {
+		err = peer.prepare(s)
+	}
+	if err != nil {
+		return err
+	}
 	p := &nodeProcess{out: json.NewEncoder(os.Stdout)}
 	if err := p.print(report{Done: "ready"}); err != nil {
 		return err
@@ -158,11 +167,7 @@ func runNode(s nodeSetup, in io.Reader) error {
 		r := report{Done: o.Do}
 		switch o.Do {
 		case doStart:
-			peer, err := findNodePeer(s.Peer)
-			if err == nil {
-				p.node, err = peer.start(s)
-			}
-			if err != nil {
+			if p.node, err = peer.start(s); err != nil {
 				return fmt.Errorf("%s %d: %w", s.Peer, s.Index, err)
 			}
 			go p.printViews()

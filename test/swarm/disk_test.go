@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
@@ -16,7 +17,7 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// newDisk returns an empty disk of a node, which may be slow or full.
+// newDisk returns an empty disk of a node, which may be slow, full or frozen.
 func (w *world) newDisk(node int) *storedisk.Disk {
 	d := storedisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(node))))
 	d.Before = func(op storedisk.Op) error {
@@ -25,8 +26,11 @@ func (w *world) newDisk(node int) *storedisk.Disk {
 		if m.slow > 0 {
 			takes = m.slow
 		}
-		full := m.full == op
+		full, ice := m.full == op, m.frozen
 		w.mu.Unlock()
+		if ice != nil && op != storedisk.Open {
+			<-ice.thawed
+		}
 		if op == storedisk.Sync {
 			passTime(takes)
 		}
@@ -36,6 +40,50 @@ func (w *world) newDisk(node int) *storedisk.Disk {
 		return nil
 	}
 	return d
+}
+
+// freeze is a time in which a disk does not answer.
+type freeze struct {
+	thawed chan struct{}
+	began  time.Time
+	during *proc // the process that ran when it began; may be nil
+}
+
+// noticed is the time after which a node must have noticed that its disk does not answer: it probes
+// an idle disk every 5 s.
+var noticed = 5*time.Second + cluster.DefaultConfig().HeartbeatTimeout
+
+func (w *world) freezeDisk(node int) {
+	w.updateMachine(node, func(m *machine) {
+		if m.frozen == nil {
+			m.frozen = &freeze{make(chan struct{}), time.Now(), m.now}
+			m.disturbs++
+		}
+	})
+}
+
+// thawDisk lets the disk answer again. If it was frozen for long, the node must have noticed.
+func (w *world) thawDisk(node int) {
+	var ice *freeze
+	watches := false
+	w.updateMachine(node, func(m *machine) {
+		if ice = m.frozen; ice == nil {
+			return
+		}
+		m.frozen, m.disturbs, m.calm = nil, m.disturbs-1, time.Now()
+		p := m.now
+		watches = p != nil && p == ice.during && p.n != nil && p.n.Err() == nil && !m.paused
+	})
+	if ice == nil {
+		return
+	}
+	if since := time.Since(ice.began); watches && since > noticed {
+		if s := ice.during.n.Status(); s.NotSaving == "" || s.SavePending < since-noticed {
+			w.failRun("disk", "node %d has not noticed for %v that its disk does not answer: %q, %v",
+				node, since, s.NotSaving, s.SavePending)
+		}
+	}
+	close(ice.thawed)
 }
 
 // checkedStore checks that a process saves a state before it shows it.

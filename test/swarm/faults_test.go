@@ -88,6 +88,8 @@ func (w *world) beginFault(f fault) {
 			}
 			m.slow = f.Save
 		})
+	case frozen:
+		w.freezeDisk(f.Node)
 	}
 }
 
@@ -117,6 +119,8 @@ func (w *world) endFault(f fault) {
 		w.updateMachine(f.Node, func(m *machine) { m.full = 0 })
 	case slowDisk:
 		w.endSlow(f.Node)
+	case frozen:
+		w.thawDisk(f.Node)
 	}
 }
 
@@ -207,6 +211,7 @@ func (w *world) healWorld() {
 	for node := range w.plan.Size {
 		w.resumeNode(node)
 		w.endSlow(node)
+		w.thawDisk(node)
 		w.updateMachine(node, func(m *machine) { m.full = 0 })
 		w.reviveNode(node)
 	}

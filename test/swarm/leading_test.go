@@ -14,7 +14,6 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
-	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -28,7 +27,7 @@ var appKinds = []struct {
 	{"count", runCount}, {"bulk", runBulk}, {watch, runWatch}, {events, runEvents},
 	{"history", runHistory},
 	{"send", runSend}, {"burst", runBurst}, {"chat", runChat}, {"ask", runAsk}, {"stream", runStream},
-	{"queue", runQueue}, {"shards", runShards},
+	{"queue", runLock}, {"permits", runPermits}, {"rwlock", runRWLock}, {"shards", runShards},
 }
 
 // The applications that run until their node ends.
@@ -37,7 +36,8 @@ const (
 	events = "events"
 )
 
-// exclusive is something that one process at a time may do: lead, hold a lock, lead a job.
+// exclusive is something that one process at a time may do: lead, hold a lock, lead a job. The
+// permits of a semaphore are several.
 type exclusive struct {
 	token member.Token
 	run   int // the process that had the token
@@ -69,17 +69,17 @@ func (p *proc) enterWork(
 		x = &exclusive{}
 		p.exclusive[name] = x
 	}
-	for _, o := range x.spans {
-		if o.p.isExcused() || shared && o.p == p {
-			continue
-		}
-		if o.ctx.Err() == nil || o.term.Valid() || !shared && o.hasGivenUp() {
-			p.failLocked("overlap", "%s: run %d of node %d begins under %v while run %d of node %d "+
-				"works under %v; context: %v; term: %v", name, p.run, p.node, token, o.p.run, o.p.node,
-				o.term.Token(), context.Cause(o.ctx), o.term.Err())
-		}
+	limit := p.plan.permitsOf(name)
+	o := p.findOverlapLocked(name, shared, limit)
+	if o == nil {
+		o = p.findOverlapLocked(foes[name], shared, 1)
 	}
-	if token.Less(x.token) || token == x.token && x.run != p.run {
+	if o != nil {
+		p.failLocked("overlap", "%s: run %d of node %d begins under %v while run %d of node %d "+
+			"works under %v; context: %v; term: %v", name, p.run, p.node, token, o.p.run, o.p.node,
+			o.term.Token(), context.Cause(o.ctx), o.term.Err())
+	}
+	if limit == 1 && (token.Less(x.token) || token == x.token && x.run != p.run) {
 		p.failLocked("token", "%s: run %d of node %d has %v, after run %d had %v",
 			name, p.run, p.node, token, x.run, x.token)
 	}
@@ -95,6 +95,27 @@ func (p *proc) enterWork(
 			}
 		}
 	}
+}
+
+// findOverlapLocked returns one of the functions with this name that still run, if they are limit
+// or more. p.mu must be held.
+func (p *proc) findOverlapLocked(name string, shared bool, limit int) *span {
+	x := p.exclusive[name]
+	if x == nil {
+		return nil
+	}
+	for _, o := range x.spans {
+		if o.p.isExcused() || shared && o.p == p {
+			continue
+		}
+		if o.ctx.Err() == nil || o.term.Valid() || !shared && o.hasGivenUp() {
+			limit--
+		}
+		if limit == 0 {
+			return o
+		}
+	}
+	return nil
 }
 
 // disableTime bounds how long after its call an Enable may take effect.
@@ -217,44 +238,6 @@ func runOperate(p *proc, r *rand.Rand, _ int) {
 				return p.n.Drain(ctx)
 			}
 		})
-	}
-}
-
-func runLock(p *proc, r *rand.Rand, _ int) {
-	for !p.hasEnded() {
-		name := pickOne(r, "a", "a", "b")
-		l, err := lock.New(p.n.Records(), name)
-		if err != nil {
-			p.failRun("lock", "%v", err)
-			return
-		}
-		for range 1 + r.IntN(3) {
-			longest := pickOne(r, 300*time.Millisecond, 300*time.Millisecond, 5*time.Second)
-			_ = p.timeCall("lock.Do", drawTime(r, 0, 7*time.Second), func(ctx context.Context) error {
-				return recoverDrawn(func() error {
-					return l.Do(ctx, p.drawWork(r, "lock "+name, false, longest))
-				})
-			})
-			p.takeRest(r, 200*time.Millisecond)
-		}
-		p.closeHandle(l.Close)
-	}
-}
-
-// runQueue takes the lock of runLock through the queue of a semaphore.
-func runQueue(p *proc, r *rand.Rand, _ int) {
-	s, err := lock.NewSemaphore(p.n.Records(), "a", 1)
-	if err != nil {
-		p.failRun("queue", "%v", err)
-		return
-	}
-	for !p.hasEnded() {
-		_ = p.timeCall("Semaphore.Do", drawTime(r, 0, 7*time.Second), func(ctx context.Context) error {
-			return recoverDrawn(func() error {
-				return s.Do(ctx, p.drawWork(r, "lock a", false, 300*time.Millisecond))
-			})
-		})
-		p.takeRest(r, 200*time.Millisecond)
 	}
 }
 

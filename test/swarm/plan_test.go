@@ -63,6 +63,7 @@ const (
 	closeNode = "close"     // Node.Close, and a restart
 	fullDisk  = "full disk" // operations of the disk fail
 	slowDisk  = "slow disk" // syncs take longer
+	frozen    = "frozen"    // operations of the disk neither succeed nor fail
 	claim     = "claim"     // a process that listens elsewhere advertises the address of Node
 )
 
@@ -135,7 +136,7 @@ func (p plan) payloadSize(bytes int) int {
 func drawFault(r *rand.Rand, p plan) fault {
 	f := fault{
 		Kind: pickOne(r, partition, partition, cut, path, path, pause, crash, power, wipe, leave,
-			closeNode, fullDisk, slowDisk),
+			closeNode, fullDisk, slowDisk, frozen),
 		At:    drawTime(r, 0, p.Lasts),
 		Lasts: pickOne(r, drawTime(r, 0, time.Second), drawTime(r, 0, 5*time.Second)),
 		Node:  r.IntN(p.Size),
@@ -160,6 +161,8 @@ func drawFault(r *rand.Rand, p plan) fault {
 		f.Fails = pickOne(r, storedisk.Write, storedisk.Sync, storedisk.Create)
 	case slowDisk:
 		f.Save = pickOne(r, 200*time.Millisecond, time.Second, 3*time.Second)
+	case frozen:
+		f.Lasts = pickOne(r, f.Lasts, 2*f.Lasts)
 	case pause:
 		if p.Drift != nil {
 			f.Kind = crash

@@ -233,6 +233,7 @@ func (w *world) probeRecords(p *proc) {
 		}
 		return l.Close(ctx)
 	})
+	p.mustSucceed(permits, p.probePermits)
 	p.mustSucceed("job", func(ctx context.Context) error {
 		if err := election.EnableJob(ctx, store, "job", session.Member(), true); err != nil {
 			return err

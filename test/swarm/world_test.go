@@ -58,6 +58,7 @@ type machine struct {
 	disk     *storedisk.Disk
 	full     storedisk.Op  // operations that fail; 0 means none
 	slow     time.Duration // duration of a sync; 0 means the usual one
+	frozen   *freeze       // of the disk; nil if it answers
 	wiped    bool          // the next process is JoinOnly
 	disturbs int           // faults that make calls of the API late
 	calm     time.Time     // when the last of them ended

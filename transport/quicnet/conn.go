@@ -25,6 +25,10 @@ const urgent = 0
 // streamClosed is the only code with which a bulk stream is closed.
 const streamClosed quic.StreamErrorCode = 0
 
+// finishTime is how long a dialer waits before it refuses the peer: until the last packet of the
+// handshake has been sent, a close carries no reason (RFC 9000, section 10.2.3).
+const finishTime = 10 * time.Millisecond
+
 // conn is a QUIC connection. Each side opens a stream for each kind of frames, in the
 // order of the kinds. Bulk streams are bidirectional.
 type conn struct {
@@ -33,6 +37,7 @@ type conn struct {
 	kernel  bool // see Config.Kernel
 	named   bool // see Config.Named
 	binding []byte
+	refuse  time.Time // not before: see finishTime; zero if the peer dialed
 	streams [transport.Kinds]stream
 
 	// accepting is held while the stream of kind next is accepted. It is a channel rather
@@ -44,9 +49,12 @@ type conn struct {
 
 var _ transport.Conn = (*conn)(nil)
 
-// newConn opens the streams of a connection whose handshake is complete.
-func (n *network) newConn(q *quic.Conn) (*conn, error) {
-	c := &conn{quic: q, named: n.named, kernel: n.kernel, accepting: make(chan struct{}, 1)}
+// newConn opens the streams of a connection whose handshake is complete. It refuses no peer before
+// the time refuse.
+func (n *network) newConn(q *quic.Conn, refuse time.Time) (*conn, error) {
+	c := &conn{
+		quic: q, named: n.named, kernel: n.kernel, refuse: refuse, accepting: make(chan struct{}, 1),
+	}
 	var err error
 	if c.binding, err = transports.Binding(q.ConnectionState().TLS); err != nil {
 		c.Close(transport.CodeRefused, "no channel binding")
@@ -98,6 +106,9 @@ func (c *conn) ReceiveDatagram() ([]byte, error) {
 }
 
 func (c *conn) Close(code transport.Code, reason string) {
+	if code == transport.CodeRefused {
+		time.Sleep(time.Until(c.refuse))
+	}
 	// It always returns nil.
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(code), safetext.PeerText(reason))
 }

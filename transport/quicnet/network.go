@@ -204,7 +204,7 @@ func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, 
 	if err = n.finder.Explain(addr.String(), translateError(err)); err != nil {
 		return nil, fmt.Errorf("quicnet: dial %s: %w", to, err)
 	}
-	return n.newConn(q)
+	return n.newConn(q, time.Now().Add(finishTime))
 }
 
 // lookUp returns an address of a host that the socket can send to.
@@ -260,7 +260,7 @@ func (n *network) Accept() (transport.Conn, error) {
 			n.reportFailed(q.RemoteAddr(), err)
 			continue
 		}
-		c, err := n.newConn(q)
+		c, err := n.newConn(q, time.Time{})
 		if err == nil {
 			return c, nil
 		}

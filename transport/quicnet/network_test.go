@@ -201,6 +201,59 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 	})
 }
 
+// TestLastAddressOfNameIsDialed lets the links of two nodes end while their names are not resolved:
+// the resolver refuses, or hangs. They are connected again before it answers.
+func TestLastAddressOfNameIsDialed(t *testing.T) {
+	for what, refuse := range map[string]bool{"refuses": true, "hangs": false} {
+		t.Run(what, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) { testLastAddress(t, w, refuse) })
+		})
+	}
+}
+
+func testLastAddress(t *testing.T, w *world, refuse bool) {
+	hosts := map[string]member.Address{"db-1.local": addrA, "db-2.local": addrB}
+	var silent atomic.Bool
+	resolve := func(ctx context.Context, host string) ([]netip.Addr, error) {
+		switch {
+		case !silent.Load():
+			return []netip.Addr{netip.MustParseAddr(hosts[host].Host)}, nil
+		case !refuse:
+			<-ctx.Done()
+		}
+		return nil, &net.DNSError{Err: "no answer of the servers", Name: host}
+	}
+	nameA := member.Address{Host: "db-1.local", Port: addrA.Port}
+	nameB := member.Address{Host: "db-2.local", Port: addrB.Port}
+	start := func(at, name member.Address) *node {
+		cfg := w.config(at)
+		cfg.Resolve = resolve
+		return startWith(t, cfg, name, 1)
+	}
+	a, b := start(addrA, nameA), start(addrB, nameB)
+	a.Notify(nameB, []byte("hello"))
+	next(t, b.frames[transport.System], "frame")
+
+	silent.Store(true)
+	w.Cut(addrA, addrB)
+	w.Cut(addrB, addrA)
+	for begin := time.Now(); time.Since(begin) < 50*time.Second; time.Sleep(500 * time.Millisecond) {
+		a.Notify(nameB, []byte("lost"))
+		b.Notify(nameA, []byte("lost"))
+	}
+	w.Heal(addrA, addrB)
+	w.Heal(addrB, addrA)
+	healed := time.Now()
+	for len(a.frames[transport.System]) == 0 || len(b.frames[transport.System]) == 0 {
+		if time.Since(healed) > 2*time.Second {
+			t.Fatal("not connected again within 2 s, want the last address to be dialed")
+		}
+		a.Notify(nameB, []byte("again"))
+		b.Notify(nameA, []byte("again"))
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 func TestSendable(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	for local, want := range map[string]int{

@@ -59,6 +59,29 @@ func connected(t testing.TB) (dialed, accepted transport.Conn) {
 	return dialed, accepted
 }
 
+// TestDialsLeaveFromTheListenedAddress checks that peers see the address on which the dialer
+// listens, also on a host with several.
+func TestDialsLeaveFromTheListenedAddress(t *testing.T) {
+	for _, host := range []string{"127.0.0.1", "127.0.0.2", "0.0.0.0"} {
+		a, _ := open(t, func(c *transport.Config) { c.Addr = host + ":0" })
+		b, at := open(t, nil)
+		if _, err := a.Dial(t.Context(), at); err != nil {
+			t.Fatalf("from %s: %v", host, err)
+		}
+		accepted, err := b.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := host
+		if host == "0.0.0.0" {
+			want = "127.0.0.1" // as the kernel chooses
+		}
+		if got := accepted.Remote().Host; got != want {
+			t.Errorf("listening on %s: dialed from %s, want %s", host, got, want)
+		}
+	}
+}
+
 // TestEverythingAtOnce sends on all streams in both directions at the same time, much more than
 // fits into the kernel's buffers, and checks what arrives.
 func TestEverythingAtOnce(t *testing.T) {

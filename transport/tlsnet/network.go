@@ -54,7 +54,7 @@ func Open(cfg transport.Config) (transport.Network, error) {
 	case err != nil:
 		return nil, fmt.Errorf("tlsnet: listen on %s: %w", cfg.Addr, err)
 	}
-	var d net.Dialer
+	d := net.Dialer{LocalAddr: dialSource(l.Addr())}
 	n, err := newNetwork(cfg, l, func(ctx context.Context, addr string) (net.Conn, error) {
 		return d.DialContext(ctx, "tcp", addr)
 	})
@@ -63,6 +63,17 @@ func Open(cfg transport.Config) (transport.Network, error) {
 	}
 	n.finder = transports.NewFinder(transports.TLS, n.dialTLS)
 	return n, nil
+}
+
+// dialSource returns the address from which a node dials that listens on l: that of l, as with one
+// socket of QUIC, so that peers and firewalls see the advertised address on a host with several. It
+// returns nil for a node that listens on all addresses.
+func dialSource(l net.Addr) net.Addr {
+	at, ok := l.(*net.TCPAddr)
+	if !ok || at.IP.IsUnspecified() {
+		return nil
+	}
+	return &net.TCPAddr{IP: at.IP, Zone: at.Zone}
 }
 
 // New is like Open, but listens on l and connects by the function dial, for example to simulate or

@@ -25,8 +25,8 @@ func TestEveryOrderOfAnElection(t *testing.T) {
 		{explore.Options{Paxos: true, Size: 3, Attempts: 3}, 100_000},
 		{explore.Options{Paxos: true, Size: 3, Attempts: 2, Crashes: 2}, 300_000},
 	} {
-		if (testing.Short() || underRace) && tc.min > 100_000 {
-			t.Logf("%+v: skipped: it takes up to a minute (make full), more under the race detector", tc.opt)
+		if (testing.Short() || underRace) && tc.min > 45_000 {
+			t.Logf("%+v: skipped: it takes a minute (make full), more under the race detector", tc.opt)
 			continue
 		}
 		r, err := explore.Run(tc.opt)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -23,6 +24,7 @@ import (
 var sharedTypes = map[reflect.Type]bool{
 	reflect.TypeFor[statemachine.Config](): true,
 	reflect.TypeFor[member.Roster]():       true,
+	reflect.TypeFor[message.Message]():     true,
 	reflect.TypeFor[time.Time]():           true,
 }
 

@@ -81,7 +81,8 @@ func NewCommand(v Verb) *cobra.Command {
 // Define adds the flags of q to f.
 func (q *Question) Define(f *pflag.FlagSet) {
 	f.StringVar(&q.admin, "admin", DefaultAdmin,
-		"admin API of the node: host:port or unix:PATH (env ATHENA_ADMIN)")
+		"admin API of the node: host:port or unix:PATH, or of several with commas between; the "+
+			"first that can be reached is asked (env ATHENA_ADMIN)")
 	f.StringVar(&q.tokenFile, "admin-token-file", "",
 		"file with the token for the admin API (env ATHENA_ADMIN_TOKEN_FILE)")
 	f.StringVar(&q.ca, "admin-ca", "",
@@ -94,7 +95,9 @@ func (q *Question) Define(f *pflag.FlagSet) {
 }
 
 // Client returns a client of the admin API selected by the flags and variables.
-func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
+func (q *Question) Client(
+	cmd *cobra.Command, opts ...adminclient.Option,
+) (*adminclient.Client, error) {
 	if err := cli.CheckOutput(q.Output); err != nil {
 		return nil, err
 	}
@@ -103,7 +106,6 @@ func (q *Question) Client(cmd *cobra.Command) (*adminclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	var opts []adminclient.Option
 	if q.tokenFile != "" {
 		token, err := admin.ReadToken(q.tokenFile)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -172,8 +174,12 @@ func (q *Question) Explain(err error) error {
 	case errors.As(err, &response):
 		return fmt.Errorf("the node at %s responded: %w", q.admin, err)
 	case errors.As(err, &lost):
+		own, _, several := strings.Cut(q.admin, ",")
+		if several {
+			return fmt.Errorf("%w; start one of these nodes", err)
+		}
 		return fmt.Errorf("%w; start a node with --admin %s, or set --admin or ATHENA_ADMIN to the "+
-			"address of another", err, q.admin)
+			"address of another", err, own)
 	default:
 		return err
 	}

@@ -17,8 +17,6 @@ func NoArguments(cmd *cobra.Command, args []string) error {
 	case cmd.Flags().Changed("seeds"):
 		return fmt.Errorf("unexpected argument %q: separate seeds by commas, without spaces: "+
 			"--seeds a:7000,b:7000", args[0])
-	case cmd.Flags().Lookup("to") != nil:
-		return fmt.Errorf("unexpected argument %q: name the next leader by --to %[1]s", args[0])
 	case cmd.HasAvailableSubCommands():
 		return fmt.Errorf("unknown subcommand %q of %s", args[0], cmd.CommandPath())
 	default:

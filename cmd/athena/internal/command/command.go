@@ -9,11 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,8 +24,13 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 )
 
-// pipeTimeout is how long to wait for the child processes of a command to close its output.
-const pipeTimeout = time.Second
+// Times of a command whose program has exited, while processes of its group still run.
+const (
+	// endTimeout is the time that they have to exit by themselves before they get SIGTERM.
+	endTimeout = time.Second
+	// pollInterval is the time between checks whether they have exited.
+	pollInterval = 20 * time.Millisecond
+)
 
 // ExitCode is the exit code of a command. This program exits with the same code.
 type ExitCode int
@@ -31,36 +38,37 @@ type ExitCode int
 // Error implements error.
 func (c ExitCode) Error() string { return fmt.Sprintf("the command exited with %d", int(c)) }
 
-// Interrupts receives SIGINT, SIGTERM and SIGHUP. The first signal cancels the context with the
-// cause cli.ErrStopped, and every signal is forwarded to the running command.
+// Interrupts receives SIGINT, SIGTERM, SIGQUIT and SIGHUP. The first signal cancels the context
+// with the cause cli.ErrStopped. While a command runs, every signal is forwarded to the command
+// instead, and the context is canceled when the command has ended: until then, a canceled context
+// means that the command must end because its lock or job is lost.
 type Interrupts struct {
 	context.Context
+	cancel  context.CancelCauseFunc
 	signals chan os.Signal
 	done    chan struct{}
 
 	mu   sync.Mutex
 	last os.Signal
-	to   func(os.Signal) // forwards to the command; nil if no command runs
+	to   func(syscall.Signal) // forwards to the command; nil if no command runs
 }
 
 // NewInterrupts receives signals until Stop is called.
 func NewInterrupts() *Interrupts {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	i := &Interrupts{Context: ctx, signals: make(chan os.Signal, 8), done: make(chan struct{})}
-	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM)
+	i := &Interrupts{signals: make(chan os.Signal, 8), done: make(chan struct{})}
+	i.Context, i.cancel = context.WithCancelCause(context.Background())
+	signal.Notify(i.signals, os.Interrupt, syscall.SIGTERM, syscall.SIGQUIT)
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(i.signals, syscall.SIGHUP)
 	}
 	go func() {
-		defer cancel(nil)
+		defer i.cancel(nil)
 		for {
 			select {
 			case s := <-i.signals:
-				cancel(cli.ErrStopped)
 				i.mu.Lock()
-				if i.last = s; i.to != nil {
-					i.to(s)
-				}
+				i.last = s
+				i.forwardLast()
 				i.mu.Unlock()
 			case <-i.done:
 				return
@@ -70,14 +78,42 @@ func NewInterrupts() *Interrupts {
 	return i
 }
 
-// passTo forwards later signals to a command. If signals have already arrived, it first forwards
-// the last of them.
-func (i *Interrupts) passTo(to func(os.Signal)) {
+// forwardLast forwards the last signal to the command, or cancels the context if no command runs.
+// i.mu must be held.
+func (i *Interrupts) forwardLast() {
+	if s, ok := i.last.(syscall.Signal); ok && i.to != nil {
+		i.to(s)
+	} else if ok {
+		i.cancel(cli.ErrStopped)
+	}
+}
+
+// forwardTo starts a command by the function start, and forwards signals to it from then on. It
+// does not start the command if a signal has arrived before.
+func (i *Interrupts) forwardTo(start func() (to func(syscall.Signal), err error)) (err error) {
+	i.mu.Lock() // a signal waits: the command may answer it as soon as it runs
+	defer i.mu.Unlock()
+	if i.last != nil {
+		return nil
+	}
+	i.to, err = start()
+	return err
+}
+
+// endForwarding cancels the context if a signal has arrived, or when the next one arrives.
+func (i *Interrupts) endForwarding() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.to = to; to != nil && i.last != nil {
-		to(i.last)
-	}
+	i.to = nil
+	i.forwardLast()
+}
+
+// ExitCode returns the exit code of a process that the last signal has interrupted.
+func (i *Interrupts) ExitCode() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s, _ := i.last.(syscall.Signal)
+	return cli.ExitSignal + int(s)
 }
 
 // Stop restores the default behavior of the signals.
@@ -95,16 +131,18 @@ type Command struct {
 	stderr    io.Writer
 	KillAfter time.Duration
 	Signals   *Interrupts
+	OnExit    func() // if not nil, called when the program has exited, before others of its group
 }
 
-// New looks up the program args[0]. It returns nil if args is empty.
+// New looks up the program args[0]. It returns nil if args is empty. The error has the exit code
+// cli.ExitNotFound or cli.ExitCannot.
 func New(cmd *cobra.Command, args []string) (*Command, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
 	path, err := exec.LookPath(args[0])
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, startError(err)
 	}
 	return &Command{
 		path: path, args: args,
@@ -112,10 +150,18 @@ func New(cmd *cobra.Command, args []string) (*Command, error) {
 	}, nil
 }
 
-// Run runs the program until it exits, with variables added to the environment. If ctx ends, the
-// program and its child processes get SIGTERM, and SIGKILL after KillAfter. If a signal canceled
-// ctx, the program gets that signal instead of SIGTERM. The error is an ExitCode, or the reason why
-// the program could not be started.
+// startError returns err with the exit code that env(1) has for it.
+func startError(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return cli.CodeError{Code: cli.ExitNotFound, Err: err}
+	}
+	return cli.CodeError{Code: cli.ExitCannot, Err: err}
+}
+
+// Run runs the program until it and all processes of its group have exited, with variables added to
+// the environment. If ctx ends, the group gets SIGTERM, and SIGKILL after KillAfter. If the program
+// exits before the others, they get SIGTERM after endTimeout, and SIGKILL after KillAfter. The
+// error is an ExitCode, or the reason why the program could not be started, as for New.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {
 		return nil
@@ -123,41 +169,73 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 	// On Linux, a child gets its orphan signal when the thread that started it exits.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd := exec.Cmd{
-		Path: c.path, Args: c.args, Env: append(os.Environ(), variables...),
-		Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr, WaitDelay: pipeTimeout,
-	}
-	shared := prepare(&cmd)
-	if err := cmd.Start(); err != nil {
+	var g *processGroup
+	var asked atomic.Bool
+	err := c.Signals.forwardTo(func() (to func(syscall.Signal), err error) {
+		g, err = startGroup(&exec.Cmd{
+			Path: c.path, Args: c.args, Env: append(os.Environ(), variables...),
+			Stdin: c.stdin, Stdout: c.stdout, Stderr: c.stderr,
+		})
+		if err != nil {
+			return nil, startError(err)
+		}
+		return func(s syscall.Signal) {
+			asked.CompareAndSwap(false, s == syscall.SIGTERM)
+			g.sendSignal(s)
+		}, nil
+	})
+	if g == nil { // it could not be started, or a signal has arrived
 		return err
 	}
-	c.Signals.passTo(func(s os.Signal) {
-		// The terminal has already sent the other signals to the whole group.
-		if !shared || s == syscall.SIGTERM {
-			send(&cmd, s, shared)
+	defer g.close()
+	defer c.Signals.endForwarding()
+	c.waitGroup(ctx, g, &asked)
+	if g.code == cli.ExitDone {
+		return nil
+	}
+	return ExitCode(g.code)
+}
+
+// waitGroup returns when every process of the group has exited. asked is true if the group has got
+// SIGTERM: many programs take a second one as an order not to clean up.
+func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked *atomic.Bool) {
+	lost := ctx.Done()
+	var poll, late, kill <-chan time.Time
+	onExit := sync.OnceFunc(func() {
+		if c.OnExit != nil {
+			c.OnExit()
 		}
 	})
-	defer c.Signals.passTo(nil)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	lost := ctx.Done()
-	var kill <-chan time.Time
 	for {
 		select {
-		case err := <-ended:
-			if cmd.ProcessState == nil {
-				return err
-			}
-			return codeOf(cmd.ProcessState)
+		case <-g.changes:
+			g.reapChildren()
+		case <-poll:
 		case <-lost:
-			lost = nil
-			if errors.Is(context.Cause(ctx), cli.ErrStopped) {
-				continue
+			lost, late = nil, time.After(0)
+		case <-late:
+			if !asked.Swap(true) {
+				g.sendSignal(syscall.SIGTERM)
 			}
-			send(&cmd, syscall.SIGTERM, shared)
-			kill = time.After(c.KillAfter)
+			if kill == nil {
+				kill = time.After(c.KillAfter)
+			}
 		case <-kill:
-			send(&cmd, syscall.SIGKILL, shared)
+			g.sendSignal(syscall.SIGKILL)
+			kill = time.After(c.KillAfter)
+		}
+		if g.exited {
+			onExit()
+		}
+		switch {
+		case !g.exited:
+		case g.isEmpty():
+			return
+		default:
+			if poll == nil && late == nil && kill == nil {
+				late = time.After(endTimeout)
+			}
+			poll = time.After(pollInterval)
 		}
 	}
 }

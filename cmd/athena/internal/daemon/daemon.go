@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -34,8 +35,9 @@ import (
 	"github.com/athena-go/athena/transport/tlsnet"
 )
 
-// Leaving takes at most LeaderTimeout + leaveMargin, and never more than maxLeave, since
-// supervisors kill a process after 30 s or more.
+// To hand over leadership or to leave takes at most LeaderTimeout + leaveMargin. Including the wait
+// for the work of the callers of the admin API, a node stops within maxLeave, since supervisors
+// kill a process after 30 s or more.
 const (
 	leaveMargin = 2 * time.Second
 	maxLeave    = 20 * time.Second
@@ -180,6 +182,14 @@ func (d *daemon) run() error {
 	return d.runMember(ctx, node)
 }
 
+// transportOf returns the option of the configured transport.
+func transportOf(s *settings.Settings) []cluster.Option {
+	if s.Transport == settings.TransportTLS {
+		return []cluster.Option{cluster.WithTransport(tlsnet.Open)}
+	}
+	return nil
+}
+
 // options returns the options of the node, which reloads its configuration until ctx is done.
 func (d *daemon) options(ctx context.Context) []cluster.Option {
 	opts := []cluster.Option{
@@ -190,9 +200,7 @@ func (d *daemon) options(ctx context.Context) []cluster.Option {
 			go d.serveReloads(ctx, n)
 		}),
 	}
-	if d.Settings.Transport == settings.TransportTLS {
-		opts = append(opts, cluster.WithTransport(tlsnet.Open))
-	}
+	opts = append(opts, transportOf(d.Settings)...)
 	if d.Parent != nil {
 		opts = append(opts, d.Parent.Network(d.Config, d.admin))
 	}
@@ -261,14 +269,17 @@ func (d *daemon) serveAdmin(l net.Listener, leave func()) (stop func()) {
 	}
 }
 
-// closeGroups closes the groups of callers before the node leaves. This announces the end of a
-// leadership by Lowest, so that the others need not wait for Timing.Alive.
-func (d *daemon) closeGroups(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveMargin/2)
+// closeGroups closes the groups of callers before the node leaves, when their work has ended. This
+// announces the end of a leadership by Lowest, so that the others need not wait for Timing.Alive.
+func (d *daemon) closeGroups(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var closing sync.WaitGroup
 	for _, g := range d.groups.List() {
-		_ = g.Candidate.Close(ctx) // if it fails, the group closes when the node has left
+		// If it fails, the group closes when the node has left.
+		closing.Go(func() { _ = g.Candidate.Close(ctx) })
 	}
+	closing.Wait()
 }
 
 // leaveTimeout bounds the time to hand over leadership.
@@ -276,11 +287,19 @@ func (d *daemon) leaveTimeout() time.Duration {
 	return min(d.Config.LeaderTimeout+leaveMargin, maxLeave)
 }
 
+// leave makes the node leave. The callers of the admin API have the greater part of maxLeave to end
+// the work for which the node holds locks or leads jobs and groups.
 func (d *daemon) leave(node *cluster.Node) error {
-	timeout := d.leaveTimeout()
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	work := maxLeave - min(d.leaveTimeout(), maxLeave/2)
+	ctx, cancel := context.WithTimeout(context.Background(), work)
 	defer cancel()
-	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", timeout.Milliseconds()))
-	d.closeGroups(ctx)
-	return node.Leave(ctx)
+	defer time.AfterFunc(maxLeave, func() { _ = node.Close() }).Stop()
+	d.log.Info("leaving the cluster", slog.Int64("timeout_ms", maxLeave.Milliseconds()))
+	d.closeGroups(ctx, work/2)
+	err := node.Leave(ctx)
+	if err != nil && errors.Is(node.Err(), cluster.ErrLeft) && ctx.Err() != nil {
+		d.log.Warn("left before the work of all callers had ended", slog.Any("error", err))
+		return nil
+	}
+	return err
 }

@@ -29,8 +29,8 @@ func (s service) notify(state string) bool {
 	return err == nil
 }
 
-// joined notifies systemd when the node may vote, and then of each change of leader until ctx ends.
-// It does not block.
+// joined notifies systemd when the node may vote, and then of the leader and the number of active
+// members at each change until ctx ends. It does not block.
 func (s service) joined(ctx context.Context, node *cluster.Node) {
 	if os.Getenv("NOTIFY_SOCKET") == "" {
 		return
@@ -44,13 +44,13 @@ func (s service) joined(ctx context.Context, node *cluster.Node) {
 		if !s.notify(systemd.SdNotifyReady) {
 			return
 		}
-		for e := range node.Events(ctx) {
-			switch e.(type) {
-			case cluster.Snapshot, cluster.LeaderChanged:
-				if !s.notify("STATUS=" + e.String()) {
-					return
-				}
+		size, last := node.Status().Size, ""
+		for range node.Events(ctx) {
+			now := cluster.Snapshot{View: node.View(), Size: size}.String()
+			if now != last && !s.notify("STATUS="+now) {
+				return
 			}
+			last = now
 		}
 	}()
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -68,7 +69,9 @@ func trio(out *strings.Builder) *fleet {
 }
 
 // TestNarrator checks that a failover is printed from the reports of the nodes.
-func TestNarrator(t *testing.T) {
+func TestNarrator(t *testing.T) { synctest.Test(t, testNarrator) }
+
+func testNarrator(t *testing.T) {
 	const up, lost = member.Active, member.Unreachable
 	var out strings.Builder
 	f := trio(&out)
@@ -97,11 +100,11 @@ func TestNarrator(t *testing.T) {
 		lines = append(lines, text)
 	}
 	want := []string{
-		"n1 leads with authority, token 1; process 100",
+		"n1 leads with authority, token 1000000000000; process 100",
 		"three active members and a quorate leader",
 		"n1 left the cluster",
 		"no node leads with authority",
-		"n3 leads with authority, token 2",
+		"n3 leads with authority, token 2000000000000",
 		"n3 reports: n1 is unreachable",
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
@@ -131,10 +134,10 @@ func TestNarratorAfterPause(t *testing.T) {
 	}{
 		"lease over": {"", nil},
 		"lease held": {"n1", []string{
-			"n1 leads with authority, token 4, regained after N ms; process 100",
+			"n1 leads with authority, token 4000000000000, regained after N ms; process 100",
 			"three active members and a quorate leader"}},
-		"replaced": {"n2", []string{"n2 leads with authority, token 5, N ms after the last leader; " +
-			"process 101"}},
+		"replaced": {"n2", []string{"n2 leads with authority, token 5000000000000, N ms after the " +
+			"last leader; process 101"}},
 	} {
 		var out strings.Builder
 		f := trio(&out)

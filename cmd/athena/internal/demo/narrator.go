@@ -67,7 +67,8 @@ func (t *narrator) compareNodes(at time.Time, nodes []*node) {
 }
 
 func (t *narrator) newLeader(at time.Time, leader *node) {
-	text := fmt.Sprintf("%s leads with authority, token %d", leader.name, leader.status.Token)
+	text := fmt.Sprintf("%s leads with authority, token %s", leader.name,
+		member.Token{Version: leader.status.Token})
 	switch {
 	case t.lostAt.IsZero():
 	case t.leader == "" && t.last == leader.name && t.token == leader.status.Token:

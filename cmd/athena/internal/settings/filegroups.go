@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,6 +45,36 @@ func (g fileGroup) applyTo(found *faults) {
 	if err := fromFile(found.flags, g.file, g.values); err != nil {
 		found.list = append(found.list, err)
 	}
+}
+
+// CheckGroups checks the groups of a file that configures no node, and returns their names. If the
+// flags f, the variables or the file configure a node, it returns neither names nor an error.
+func CheckGroups(f *pflag.FlagSet, getenv func(string) string) (names []string, err error) {
+	isNode := false
+	f.Visit(func(flag *pflag.Flag) { isNode = isNode || flag.Name != ConfigFlag })
+	for _, name := range Settable(Flags()) {
+		ofClients := name == ConfigFlag || slices.Contains(ClientFlags, name)
+		isNode = isNode || !ofClients && getenv(VariableOf(name)) != ""
+	}
+	path := cmp.Or(f.Lookup(ConfigFlag).Value.String(), getenv(VariableOf(ConfigFlag)))
+	content, err := fileContent(path)
+	if err != nil || isNode {
+		return nil, nil // Settle reports the error
+	}
+	p := parseFile(path, content)
+	found := &faults{flags: f}
+	for _, one := range p.faults {
+		isNode = isNode || one.flag != groupsKey
+		found.list = append(found.list, one.err)
+	}
+	if isNode || len(p.values) > 0 {
+		return nil, nil
+	}
+	for _, g := range p.groups {
+		names = append(names, g.name)
+		checkGroup(g, found)
+	}
+	return names, found.joinedErr()
 }
 
 // groupFlags returns the flags that a group in the file may set, including the flags of Fabric.

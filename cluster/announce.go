@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/wire"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/transport"
+)
+
+// Times of AnnounceEnd.
+const (
+	// announceTimeout bounds the time to tell all members.
+	announceTimeout = 2 * time.Second
+	// tellTimeout bounds one attempt to tell a member.
+	tellTimeout = 500 * time.Millisecond
+	// gatherTimeout is how long those that were greeted first wait for others.
+	gatherTimeout = 250 * time.Millisecond
+	// strayTimeout is how long to try the rest when enough members to elect a leader know.
+	strayTimeout = 200 * time.Millisecond
+	// tellPause is the pause after a failed attempt.
+	tellPause = 50 * time.Millisecond
+	// goneTimeout is how long to wait for the lock of a process that has been killed, and lockPause
+	// the pause between two attempts to take it.
+	goneTimeout = 100 * time.Millisecond
+	lockPause   = 5 * time.Millisecond
+)
+
+// ErrRunning is the error of AnnounceEnd if a process has the lock of DataDir: the next run, or one
+// that has not ended.
+var ErrRunning = errors.New("cluster: a process uses the data directory")
+
+// AnnounceEnd informs the members that every run of the node with the given configuration has
+// ended, so that they elect another leader, and free its locks and jobs, immediately. Without it
+// they wait for its leases, because silence does not prove that a process has ended. Call it in
+// another process as soon as the process of the node has ended, for whatever reason.
+//
+// The proof is the lock of DataDir: the operating system frees it only when the process is gone. So
+// AnnounceEnd refuses file systems for which this does not hold (CheckAnnounce). If a process has
+// the lock, the error is ErrRunning. AnnounceEnd sends nothing, and returns nil, if the node never
+// had a place or has left. It keeps the lock while it saves that the next run has begun, and takes
+// at most 2 s in all. If fewer than a majority know then, the error names the others.
+func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
+	o := newOptions(opts)
+	n := &Node{store: store.FromContext(ctx)}
+	var err error
+	if n.cfg, err = cfg.parse(); err != nil {
+		return err
+	}
+	n.log = observe.NewLogger(o.logger, n.cfg.Name)
+	c, err := n.endRuns(ctx)
+	if err != nil {
+		return err
+	}
+	self, ok := c.Held.Roster.Find(c.Origin.Address)
+	if !ok || self.StoreID != c.StoreID || self.Resigned {
+		return nil
+	}
+	n.keys.add(c.StoreID, c.Key)
+	n.store = store.NewMemory([32]byte{}) // nothing that was open has to be reset
+	host, _, _ := net.SplitHostPort(n.cfg.Addr)
+	n.cfg.Addr = net.JoinHostPort(host, "0") // the next run may listen on the port
+	return n.tellAll(ctx, o, c)
+}
+
+// endRuns saves the number of a run that only announces the end of the runs before it. It returns
+// nothing if another process has the store. (S) Once it has the lock, the earlier runs have ended,
+// and once the number is saved, the next run has a later one. So what it announces remains true.
+func (n *Node) endRuns(ctx context.Context) (c store.Content, err error) {
+	if n.store == nil {
+		if err := n.cfg.CheckAnnounce(); err != nil {
+			return c, err
+		}
+		n.store, err = openFile(ctx, n.cfg.DataDir, goneTimeout)
+		switch {
+		case errors.Is(err, store.ErrLocked):
+			return c, fmt.Errorf("%w: %w", ErrRunning, err)
+		case err != nil:
+			return c, fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err)
+		}
+	}
+	defer func() { err = errors.Join(err, n.store.Close()) }()
+	c, known, err := n.store.Load()
+	if err == nil {
+		err = n.cfg.checkOrigin(c, known)
+	}
+	if err != nil || !known || c.Held.IsZero() {
+		return store.Content{}, err
+	}
+	c.Incarnation = nextRun(c)
+	return c, n.store.Save(c)
+}
+
+// CheckAnnounce returns why AnnounceEnd would refuse the data directory: it is not set, or its file
+// system may free the lock of a process that still runs.
+func (c Config) CheckAnnounce() error {
+	if c.DataDir == "" {
+		return fieldErrorf("DataDir", "is required: its lock proves that a process has ended")
+	}
+	if err := store.CheckDeathProof(c.DataDir); err != nil {
+		return fieldErrorf("DataDir", "%w", err)
+	}
+	return nil
+}
+
+// openFile opens the store in a directory. If another process has it, openFile tries again until
+// the timeout: a process that was killed a moment ago may not be gone yet, and AnnounceEnd keeps
+// the lock for a few milliseconds.
+func openFile(ctx context.Context, dir string, timeout time.Duration) (*store.File, error) {
+	for late := time.Now().Add(timeout); ; {
+		s, err := store.OpenFile(dir)
+		if !errors.Is(err, store.ErrLocked) || !time.Now().Before(late) {
+			return s, err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// told is a member and whether it knows.
+type told struct {
+	member.Member
+	err error
+}
+
+// tellAll informs the members, as the run in c, that the runs before it have ended.
+func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	run := member.Identity{
+		Address: c.Origin.Address, StoreID: c.StoreID, Incarnation: c.Incarnation,
+	}
+	listen, err := n.prepareNetwork(o)
+	if err != nil {
+		return err
+	}
+	a, err := mesh.NewAnnouncer(n.meshConfig(nil), n.makeGreeting(run, c.Held.Cluster), listen)
+	if err != nil {
+		return fmt.Errorf("cluster: %w", err)
+	}
+	var others []member.Member
+	voters := 0
+	for _, e := range c.Held.Roster {
+		if e.Address == run.Address || e.Gone {
+			continue
+		}
+		others = append(others, e)
+		if e.IsVoter() {
+			voters++
+		}
+	}
+	enough := min(member.Quorum(n.cfg.Size), voters)
+	g := newGathering(ctx, len(others), enough)
+	results := make(chan told)
+	var work sync.WaitGroup
+	for _, e := range others {
+		work.Go(func() { results <- told{e, n.tellMember(ctx, a, run, e.Address, c.Held.Cluster, g)} })
+	}
+	know, faults := 0, []error(nil)
+	for range others {
+		r := <-results
+		switch {
+		case r.err != nil:
+			faults = append(faults, fmt.Errorf("%s: %w", r.Address, r.err))
+		case r.IsVoter():
+			if know++; know == enough {
+				time.AfterFunc(strayTimeout, cancel)
+			}
+		}
+	}
+	work.Wait()
+	n.log.Info("announced that the process of this node has ended", slog.Int("voters", know),
+		slog.Int64("took_ms", time.Since(began).Milliseconds()))
+	if know >= enough {
+		faults = nil
+	}
+	if len(faults) > 0 {
+		faults = append([]error{fmt.Errorf("cluster: %d of %d members know that the process of this "+
+			"node has ended; the others wait for its leases", know, len(others))}, faults...)
+	}
+	return errors.Join(append(faults, a.Close())...)
+}
+
+// tellMember informs one member until it answers, or ctx is done. A member that is connected to a
+// later run knows.
+func (n *Node) tellMember(
+	ctx context.Context, a *mesh.Announcer, run member.Identity, to member.Address,
+	cluster member.ClusterID, g *gathering,
+) error {
+	frame, err := wire.Encode(message.Message{
+		From: run, To: to, Cluster: cluster, Body: message.SeedKeepAlive{},
+	})
+	if err != nil {
+		return err
+	}
+	ready := sync.OnceFunc(g.arrive)
+	for {
+		attempt, cancel := context.WithTimeout(ctx, tellTimeout)
+		err := a.Tell(attempt, to, ready, frame, func(m message.Message) bool {
+			return m.Body.Kind() == message.KindSeedKeepAliveAck
+		})
+		cancel()
+		refused, _ := errors.AsType[*transport.CloseError](err)
+		if err == nil || refused != nil && refused.Code == transport.CodeEarlierRun {
+			return nil
+		}
+		select {
+		case <-time.After(tellPause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// gathering sends to all members at the same instant. A member that knows earlier asks the others,
+// and the answer of one that still trusts the leader delays the election by an interval.
+type gathering struct {
+	arrived chan struct{}
+	open    chan struct{} // closed when the message may be sent
+}
+
+// newGathering waits for all members, or for enough of them and then as long again.
+func newGathering(ctx context.Context, all, enough int) *gathering {
+	g := &gathering{arrived: make(chan struct{}), open: make(chan struct{})}
+	began := time.Now()
+	late := time.NewTimer(gatherTimeout)
+	go func() {
+		defer close(g.open)
+		defer late.Stop()
+		for n := 0; n < all; {
+			select {
+			case <-g.arrived:
+				if n++; n == enough {
+					late.Reset(time.Since(began))
+				}
+			case <-late.C:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return g
+}
+
+// arrive blocks until the message may be sent.
+func (g *gathering) arrive() {
+	select {
+	case g.arrived <- struct{}{}:
+		<-g.open
+	case <-g.open:
+	}
+}

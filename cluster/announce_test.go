@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
+)
+
+// killNode ends a node as if its process were killed.
+func (w *world) killNode(n *Node) {
+	w.net.Kill(n.cfg.self)
+	<-n.Done()
+}
+
+// announceEnd announces that the process of a node has ended.
+func (w *world) announceEnd(n *Node) error {
+	i := int(n.cfg.self.Port) - 7001 - w.first
+	return AnnounceEnd(w.t.Context(), w.config(i, w.profile), w.options(i)...)
+}
+
+// inDurableWorld is inWorld for nodes with data directories.
+func inDurableWorld(t *testing.T, size int, test func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, size)
+		w.durable()
+		defer w.close()
+		w.form()
+		test(t, w)
+	})
+}
+
+// TestAnnouncedEndOfALeader checks that the members elect another leader immediately when the end
+// of the leader's process is announced.
+func TestAnnouncedEndOfALeader(t *testing.T) {
+	for _, size := range []int{2, 3, 5} {
+		inDurableWorld(t, size, func(t *testing.T, w *world) {
+			led := w.leader()
+			w.killNode(led)
+			began := time.Now()
+			if err := w.announceEnd(led); err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range w.others(led) {
+				if size > 2 {
+					if err := n.WaitActive(w.within(time.Second), size-1); err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(10 * time.Millisecond) // for the next revision
+				if m, _ := n.View().Member(led.cfg.self); size > 2 && m.Status != member.Unreachable {
+					t.Errorf("size %d: %v shows %v", size, n.cfg.self, m)
+				}
+			}
+			t.Logf("size %d: %v", size, time.Since(began))
+			if took := time.Since(began); took > 60*time.Millisecond {
+				t.Errorf("size %d: another leader after %v", size, took)
+			}
+			w.book.wants("announced that the process of this node has ended", 1)
+			// The node returns as the same member.
+			i := int(led.cfg.self.Port) - 7001
+			next, err := w.start(i, w.profile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.nodes[i] = next
+			if err := next.WaitActive(w.within(time.Minute), size); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestNoEndIsAnnouncedWhileAProcessRuns checks that AnnounceEnd changes nothing while a process has
+// the lock of the data directory.
+func TestNoEndIsAnnouncedWhileAProcessRuns(t *testing.T) {
+	inDurableWorld(t, 3, func(t *testing.T, w *world) {
+		led := w.leader()
+		term, _ := led.Leader()
+		before, _, _ := store.Peek(led.cfg.DataDir)
+		if err := w.announceEnd(led); !errors.Is(err, ErrRunning) {
+			t.Errorf("got %v, want ErrRunning", err)
+		}
+		time.Sleep(time.Minute)
+		after, _, _ := store.Peek(led.cfg.DataDir)
+		if !term.Valid() || after.Incarnation != before.Incarnation {
+			t.Errorf("valid: %v, run %d became %d", term.Valid(), before.Incarnation, after.Incarnation)
+		}
+	})
+}
+
+// TestAnnouncedEndFreesRecords checks that records of a member whose end is announced are free
+// immediately, whether it was the leader or not. Locks, jobs and shards are such records.
+func TestAnnouncedEndFreesRecords(t *testing.T) {
+	for _, leads := range []bool{false, true} {
+		inDurableWorld(t, 3, func(t *testing.T, w *world) {
+			owner, next := w.followers()[0], w.followers()[1]
+			if leads {
+				owner = w.leader()
+			}
+			acquire(t, session(owner), "k")
+			w.killNode(owner)
+			began := time.Now()
+			if err := w.announceEnd(owner); err != nil {
+				t.Fatal(err)
+			}
+			for r := range record.Watch(t.Context(), next.Records(), "k") {
+				if len(r) == 0 {
+					break
+				}
+			}
+			if took := time.Since(began); took > 60*time.Millisecond {
+				t.Errorf("led %v: free after %v", leads, took)
+			}
+			acquire(t, session(next), "k")
+		})
+	}
+}
+
+// saves is a store that calls a function after each Save.
+type saves struct {
+	*store.Memory
+	saved func(store.Content)
+}
+
+func (s saves) Save(c store.Content) error {
+	err := s.Memory.Save(c)
+	s.saved(c)
+	return err
+}
+
+// TestAnnounceEndSavesFirst checks that the number of the run that announces an end is saved before
+// it greets another node, and that nothing else changes.
+func TestAnnounceEndSavesFirst(t *testing.T) {
+	inWorld(t, 3, func(t *testing.T, w *world) {
+		kept := store.NewMemory([32]byte{})
+		w.end(w.nodes[2])
+		n, err := w.startOn(kept, 2, w.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes[2] = n
+		if err := n.WaitActive(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		before, _, _ := kept.Load()
+		w.killNode(n)
+		var during store.Content
+		observed := saves{kept, func(c store.Content) {
+			during = c
+			time.Sleep(time.Second)
+			for _, o := range w.nodes[:2] {
+				if m, _ := o.View().Member(n.cfg.self); m.Incarnation != before.Incarnation {
+					t.Errorf("%v knows of run %d before it was saved", o.cfg.self, m.Incarnation)
+				}
+			}
+		}}
+		ctx := store.NewContext(t.Context(), observed)
+		if err := AnnounceEnd(ctx, w.config(2, w.profile), w.options(2)...); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond) // for the next revision
+		during.Incarnation, before.Incarnation = before.Incarnation, during.Incarnation
+		if before.Incarnation <= during.Incarnation || !cmp.Equal(before.Key, during.Key) ||
+			during.Promised != before.Promised || during.Held.Number.IsZero() {
+			t.Errorf("saved %+v, before %+v", during, before)
+		}
+		for _, o := range w.nodes[:2] {
+			if m, _ := o.View().Member(n.cfg.self); m.Incarnation != before.Incarnation {
+				t.Errorf("%v shows %+v, want run %d", o.cfg.self, m, before.Incarnation)
+			}
+		}
+	})
+}
+
+// TestAnnounceEndInVain checks what AnnounceEnd does if no member answers, and that it saves and
+// sends nothing with the configuration of another cluster or without a directory.
+func TestAnnounceEndInVain(t *testing.T) {
+	inDurableWorld(t, 3, func(t *testing.T, w *world) {
+		for _, n := range w.nodes {
+			w.killNode(n)
+		}
+		began := time.Now()
+		err := w.announceEnd(w.nodes[0])
+		if err == nil || !strings.Contains(err.Error(), "0 of 2 members know") {
+			t.Errorf("got %v, want the number of members that know", err)
+		}
+		if took := time.Since(began); took > announceTimeout+tellTimeout {
+			t.Errorf("took %v", took)
+		}
+		before, _, _ := store.Peek(w.dir(0))
+		other := w.config(0, Config{Cluster: "other"})
+		err = AnnounceEnd(t.Context(), other, w.options(0)...)
+		if _, ok := errors.AsType[*StoreMismatchError](err); !ok {
+			t.Errorf("another cluster: got %v", err)
+		}
+		if after, _, _ := store.Peek(w.dir(0)); after.Incarnation != before.Incarnation {
+			t.Error("another cluster: the store has changed")
+		}
+		other.DataDir = ""
+		if err := AnnounceEnd(t.Context(), other, w.options(0)...); err == nil {
+			t.Error("without a directory: no error")
+		}
+		w.nodes = nil
+	})
+}
+
+// TestStartWaitsForAnAnnouncement checks that a start waits for a process that keeps the lock for a
+// moment.
+func TestStartWaitsForAnAnnouncement(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.durable()
+		defer w.close()
+		guard, err := store.OpenFile(w.dir(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.start(0, w.profile); !errors.Is(err, store.ErrLocked) {
+			t.Errorf("got %v, want ErrLocked", err)
+		}
+		time.AfterFunc(100*time.Millisecond, func() { _ = guard.Close() })
+		w.add(0, w.profile)
+	})
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/athena-go/athena/internal/observe"
+)
+
+const (
+	seedMissing = "a seed is missing"
+	seedBack    = "a missing seed is an active member"
+)
+
+// TestMissingSeedsAreNamed checks that nodes with a leader name a seed that they do not reach: in
+// the status immediately, and once in the log after MissingTimeout. Another line reports its
+// return.
+func TestMissingSeedsAreNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.add(0, Config{})
+		w.add(1, Config{})
+		for _, n := range w.nodes {
+			if _, err := n.WaitLeader(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const why = "memnet: dial 127.0.0.1:7003: no node listens there"
+		want := []MissingSeed{{address(2), why}}
+		for _, n := range w.nodes {
+			if got := n.Status().MissingSeeds; !slices.Equal(got, want) {
+				t.Errorf("%s: missing seeds %v, want %v", n.cfg.Name, got, want)
+			}
+		}
+		time.Sleep(observe.MissingTimeout - observe.WarnInterval)
+		w.book.wants(seedMissing, 0)
+		time.Sleep(10 * observe.MissingTimeout)
+		for _, line := range w.book.wants(seedMissing, 2) {
+			if line["peer"] != address(2).String() || line["why"] != why {
+				t.Errorf("logged %v, want the peer and why", line)
+			}
+		}
+		w.book.wants(seedBack, 0)
+		w.add(2, Config{})
+		time.Sleep(2 * observe.WarnInterval)
+		w.book.wants(seedBack, 2)
+		for _, n := range w.nodes {
+			if got := n.Status().MissingSeeds; len(got) > 0 {
+				t.Errorf("%s: missing seeds %v, want none", n.cfg.Name, got)
+			}
+		}
+
+		w.cut(w.nodes[2])
+		time.Sleep(2 * observe.MissingTimeout)
+		missing := 0
+		for _, n := range w.nodes[:2] {
+			missing += len(n.Status().MissingSeeds)
+		}
+		if missing != 2 {
+			t.Errorf("%d nodes name the seed that is cut off, want 2", missing)
+		}
+		w.book.wants(seedMissing, 4)
+		w.heal(w.nodes[2])
+		time.Sleep(2 * observe.WarnInterval)
+		w.book.wants(seedBack, 4)
+	})
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package fromraft_test
+
+import (
+	"context"
+	"errors"
+
+	"github.com/athena-go/athena/election"
+	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/record"
+)
+
+// runUnderBoth runs work while this process leads by raft and also leads the job, until ctx is done
+// or the node stops. leads is LeaderCh of the raft, s is node.Records.
+func runUnderBoth(
+	ctx context.Context, leads <-chan bool, s record.Store, job string,
+	work func(context.Context, leader.Term) error,
+) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case isLeader := <-leads:
+			stop() // also if it leads again: another process may have led meanwhile
+			stop = func() {}
+			if isLeader {
+				stop = startJob(ctx, fail, s, job, work)
+			}
+		}
+	}
+}
+
+// startJob makes this process a candidate for the job. The returned function ends the work, waits
+// for it, and leaves the job to the next leader by raft.
+func startJob(
+	ctx context.Context, fail context.CancelCauseFunc, s record.Store, name string,
+	work func(context.Context, leader.Term) error,
+) (stop func()) {
+	ctx, end := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		job, err := election.OpenJob(ctx, s, name, election.JobOptions{})
+		if err == nil {
+			err = job.WhileLeader(ctx, work)
+			err = errors.Join(err, job.Close(context.WithoutCancel(ctx)))
+		}
+		if ctx.Err() == nil {
+			fail(err) // the node has stopped
+		}
+	}()
+	return func() { end(); <-done }
+}

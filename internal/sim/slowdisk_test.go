@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/statemachine"
+)
+
+// lanTimings returns the timings of DefaultConfig.
+func lanTimings() message.Timings {
+	const ms = time.Millisecond
+	return timingsOfProfile(100*ms, 1000*ms, 10_000*ms, 500*ms)
+}
+
+// slowSaves are the longest saves of slow disks, in milliseconds.
+var slowSaves = []time.Duration{50, 170, 300, 800, 2000}
+
+// TestElectionsOutlastSlowDisks checks protocol.md 6, slow disks: if saves take up to d, at most a
+// quarter of TTLTimeout, another leader has authority within LeaderTimeout + 3 intervals + 8 d
+// after the last one was lost.
+func TestElectionsOutlastSlowDisks(t *testing.T) {
+	lose := []struct {
+		name string
+		do   func(c *Cluster, leader int)
+		all  bool // all disks are slow, otherwise so many of the others that each majority has one
+	}{
+		{"crash", (*Cluster).Crash, true},
+		{"isolation", (*Cluster).Isolate, true},
+		{"close", (*Cluster).Close, true},
+		{"transfer", func(c *Cluster, leader int) { _ = c.Transfer(leader, -1) }, true},
+		{"crash, some fast", (*Cluster).Crash, false},
+	}
+	for _, ms := range slowSaves {
+		for _, size := range []int{3, 5} {
+			for _, l := range lose {
+				d := ms * time.Millisecond
+				limit := lanTimings().LeaderTimeout + 3*lanTimings().HeartbeatInterval + 8*d
+				var longest time.Duration
+				for seed := range uint64(5) {
+					c := slowCluster(t, seed, size, d, l.all)
+					old, start := c.Leader(), c.Now()
+					l.do(c, old)
+					if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 && c.Leader() != old }) {
+						t.Errorf("L1 at %v: %s, %d members, saves of %v, seed %d: no leader",
+							limit, l.name, size, d, seed)
+						continue
+					}
+					longest = max(longest, c.Now()-start)
+					sound(t, c)
+				}
+				t.Logf("%s, %d members, saves of %v: %v of %v", l.name, size, d, longest, limit)
+			}
+		}
+	}
+}
+
+// slowCluster returns a cluster whose saves take from d/2 to d from now on.
+func slowCluster(t *testing.T, seed uint64, size int, d time.Duration, all bool) *Cluster {
+	t.Helper()
+	s := steady(size)
+	s.Seed, s.Timings = seed+1, lanTimings()
+	c := formed(t, s)
+	r := rand.New(rand.NewPCG(seed, 1))
+	slow := r.Perm(size)
+	if !all {
+		slow = slices.DeleteFunc(slow, func(i int) bool { return i == c.Leader() })[:(size-1)/2]
+	}
+	c.SlowSave = func(i int) SlowSave {
+		if !slices.Contains(slow, i) {
+			return SlowSave{}
+		}
+		return SlowSave{Takes: d/2 + time.Duration(r.Int64N(int64(d/2))), TimersFirst: r.IntN(2) == 0}
+	}
+	return c
+}
+
+// TestALeaderOutlastsSlowDisks checks that a leader with slow disks stays leader while members that
+// were lost become unreachable and leave, for 40 s.
+func TestALeaderOutlastsSlowDisks(t *testing.T) {
+	for _, size := range []int{3, 5} {
+		for _, all := range []bool{true, false} {
+			c := slowCluster(t, 1, size, 300*time.Millisecond, all)
+			old := c.Leader()
+			c.Crash(old)
+			c.RunFor(lanTimings().LeaderTimeout + 8*300*time.Millisecond)
+			leader := c.Leader()
+			if leader < 0 {
+				t.Fatalf("%d members: no leader%s", size, c.Describe())
+			}
+			version, proposals := c.Authority(leader), 0
+			c.onTrace = func(_ int, tr statemachine.Trace) {
+				if tr.Kind == statemachine.Proposing {
+					proposals++
+				}
+			}
+			c.RunFor(40 * time.Second)
+			if c.Leader() != leader || c.Authority(leader) != version || proposals > 0 {
+				t.Errorf("%d members, all slow %v: leader %d after %d, %d proposals",
+					size, all, c.Leader(), leader, proposals)
+			}
+			sound(t, c)
+		}
+	}
+}
+
+// TestAColdStartOutlastsSlowDisks checks that a cluster with slow disks is founded within
+// RetryInterval + 8 saves.
+func TestAColdStartOutlastsSlowDisks(t *testing.T) {
+	for _, ms := range slowSaves {
+		for _, size := range []int{3, 5} {
+			for _, slow := range []int{size, size/2 + 1} {
+				d := ms * time.Millisecond
+				s := steady(size)
+				s.Timings = lanTimings()
+				c := NewCluster(s)
+				c.SlowSave = func(i int) SlowSave {
+					if i < slow {
+						return SlowSave{Takes: d}
+					}
+					return SlowSave{}
+				}
+				for i := range size {
+					c.Start(i)
+				}
+				limit := lanTimings().RetryInterval + 8*d
+				if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 }) {
+					t.Errorf("%d of %d members with saves of %v: no leader after %v", slow, size, d, limit)
+				}
+				sound(t, c)
+			}
+		}
+	}
+}

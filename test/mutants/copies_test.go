@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package mutants
+
+// copies are the mutants of protocol.md section 3, a restored copy.
+var copies = []Mutant{
+	{
+		Name: "copy-forgets-a-run",
+		Rule: "3, a restored copy: a run that a store has forgotten is found",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "runs.Last < e.Incarnation && e.",
+			New:  "runs.First < e.Incarnation && e.",
+		}},
+		Test:    "TestOtherStoresAreNotTakenForCopies",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-forgets-a-state",
+		Rule: "3, a restored copy: a state that its leader has forgotten is found",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "s.Revision > 0 && held.Less",
+			New:  "s.Revision > 1<<40 && held.Less",
+		}},
+		Test:    "TestLeaderRestoredFromItsLastRun",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-forgets-an-answer",
+		Rule: "3, a restored copy: what a member showed its leader and has forgotten is found",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "forgotAnswer := m.role == member.Leading &&",
+			New:  "forgotAnswer := m.role == member.Provisional &&",
+		}},
+		Test:    "TestFollowerRestoredFromItsLastRun",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-forgets-that-it-led",
+		Rule: "3, a restored copy: a version that its leader has forgotten is found by its followers",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "f.claim.Chosen && held.Version",
+			New:  "!f.claim.Chosen && held.Version",
+		}},
+		Test:    "TestRestoredMinorityVotesForNothing",
+		Package: "internal/sim",
+	},
+	{
+		Name: "copy-takes-a-state",
+		Rule: "3, a restored copy: a node finds in a state that its own store was restored",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "!m.isChoosable(s) || !isRestored",
+			New:  "m.isChoosable(s) || !isRestored",
+		}},
+		Test:    "TestOwnCopyIsFoundInAState",
+		Package: "statemachine",
+	},
+	{
+		Name: "own-run-forgotten",
+		Rule: "3, a restored copy: the run with which a process began is not forgotten",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "&& e.Incarnation < runs.First",
+			New:  "&& e.Incarnation <= runs.First",
+		}},
+		Test:    "TestOtherStoresAreNotTakenForCopies",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-by-anybody",
+		Rule: "3, a restored copy: only a voter ends a store that holds something",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "return d.Held.Roster.IsVoter(from.Voter()) ||",
+			New:  "return d.Held.Roster.IsVoter(from.Voter()) || !d.Held.IsZero() ||",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-shown-by-anybody",
+		Rule: "3, a restored copy: only a voter's state ends a store that holds something",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "if m.admitted || !m.believesCopy(from) ||",
+			New:  "if m.admitted ||",
+		}},
+		Test:    "TestStrangersShowNoCopy",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-proves-an-end",
+		Rule: "3, a restored copy: a copy does not prove that an earlier run has ended",
+		Edits: []Edit{{
+			File: "statemachine/dispatch.go",
+			Old:  "\tif m.refusesCopy(in) {\n\t\treturn false\n\t}\n\tm.noteRun(in.From)\n",
+			New:  "\tm.noteRun(in.From)\n\tif m.refusesCopy(in) {\n\t\treturn false\n\t}\n",
+		}},
+		Test:    "TestCopyProvesNoEnd",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-by-a-voter-with-less",
+		Rule: "3, a restored copy: a voter that holds a lower version ends no store",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "version < max(1, d.Held.Version) ||",
+			New:  "version < 1 ||",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-of-a-member",
+		Rule: "3, a restored copy: a run that has its place keeps its store",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "if m.admitted || m.runs.First == 0 ||",
+			New:  "if m.runs.First == 0 ||",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-without-a-floor",
+		Rule: "3, a restored copy: the tokens of a node that gives its store up do not start over",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "Floor: min(version-1, paxos.MaxFloor)",
+			New:  "Floor: min(0, paxos.MaxFloor)",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+}

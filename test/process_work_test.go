@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package test
+
+import (
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestLockUntilTheLastProcessEnds interrupts a command whose worker runs in the background, ignores
+// signals of the terminal, and finishes on SIGTERM. No other command may run before the worker has
+// finished.
+func TestLockUntilTheLastProcessEnds(t *testing.T) {
+	t.Parallel()
+	c, _ := withWrite(t)
+	for _, s := range []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
+	} {
+		if signal.Ignored(s) {
+			continue // the tests run under nohup, and so does athena
+		}
+		n := newNotes(t)
+		first := c.verb(1, "lock", "x", n.script(`(trap '' INT QUIT HUP; `+
+			`trap 'sleep 0.3; echo end $N; exit 0' TERM; echo begin $N;
+			while :; do sleep 0.02; done) & wait`)...)
+		n.want("begin")
+		second := c.verb(2, "lock", "x", n.script(`echo second $N`)...)
+		first.signal(s)
+		first.ended(128+int(s), "")
+		second.ended(0, "")
+		n.want("begin", "end", "second")
+	}
+}
+
+// TestLockKillsTheLastProcess checks that a worker that ignores SIGTERM is killed before athena
+// exits, whether a signal or the death of the node ends the command.
+func TestLockKillsTheLastProcess(t *testing.T) {
+	t.Parallel()
+	for _, dies := range []bool{false, true} {
+		c, nodes := withWrite(t)
+		n := newNotes(t)
+		p := c.verb(1, "lock", "x", append([]string{"--kill-after", "200ms"}, n.script(
+			`sh -c "trap '' TERM; echo \$\$ $N; while :; do sleep 0.02; done" & wait`)...)...)
+		eventually(t, "the worker runs", func() bool { return len(n.lines()) == 1 })
+		if dies {
+			nodes[0].signal(syscall.SIGKILL)
+			p.ended(123, "lock/x was lost: ")
+		} else {
+			p.signal(syscall.SIGTERM)
+			p.ended(128+int(syscall.SIGTERM), "")
+		}
+		worker, err := strconv.Atoi(n.lines()[0])
+		if err != nil || syscall.Kill(worker, 0) != syscall.ESRCH {
+			t.Errorf("the node dies %v: the worker %d still runs (%v)", dies, worker, err)
+		}
+	}
+}
+
+// TestLockEndsBackgroundProcesses checks that processes that the command leaves behind may write
+// their last lines, and are ended then.
+func TestLockEndsBackgroundProcesses(t *testing.T) {
+	t.Parallel()
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	c.verb(1, "lock", "x", n.script(`(sleep 0.2; echo last $N) & exit 3`)...).ended(3, "")
+	n.want("last")
+	c.verb(1, "lock", "x", n.script(`(trap 'echo term $N; exit' TERM;
+		while :; do sleep 0.02; done) & exit 4`)...).ended(4, "")
+	n.want("last", "term")
+}
+
+// TestLockLostAfterASignal checks that a command that finishes its work after SIGTERM is killed if
+// the lock is lost meanwhile.
+func TestLockLostAfterASignal(t *testing.T) {
+	t.Parallel()
+	c, nodes := withWrite(t)
+	n := newNotes(t)
+	p := c.verb(1, "lock", "x", append([]string{"--kill-after", "200ms"}, n.script(
+		`trap 'echo term $N' TERM; echo begin $N; while :; do sleep 0.02; done`)...)...)
+	n.want("begin")
+	p.signal(syscall.SIGTERM)
+	n.want("begin", "term")
+	nodes[0].signal(syscall.SIGKILL)
+	p.ended(123, "lock/x was lost: ")
+	n.want("begin", "term")
+}
+
+// TestInterruptedElectEnds checks that the first signal ends elect, also if its command needs time.
+func TestInterruptedElectEnds(t *testing.T) {
+	t.Parallel()
+	c, _ := withWrite(t)
+	n := newNotes(t)
+	p := c.verb(1, "elect", "job", n.script(`trap 'sleep 0.2; echo end $N; exit 0' QUIT; echo begin $N;
+		while :; do sleep 0.02; done`)...)
+	n.want("begin")
+	p.signal(syscall.SIGQUIT)
+	p.ended(0, "")
+	n.want("begin", "end")
+	got := p.stderr.String()
+	if strings.Contains(got, "goroutine") || strings.Contains(got, " lost ") {
+		t.Errorf("output %q, want no stacks and no loss", got)
+	}
+}

@@ -44,6 +44,7 @@ func TestRequestsRunSideBySide(t *testing.T) {
 			if err := mux.Deliver(t.Context(), orderFor("xx", got[i].call(uint64(i+1), true))); err != nil {
 				t.Fatal(err)
 			}
+			synctest.Wait() // until its handler runs, or waits for another
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()

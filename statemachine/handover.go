@@ -24,6 +24,7 @@ type operatorState struct {
 	// named is set, only the first successor is proposed; if proven is set, one that hears M voters.
 	successors    []member.Address
 	named, proven bool
+	save          time.Duration // how long saves of the first successor take
 	handOverUntil time.Time
 	handOverAt    time.Time // when to propose a successor next
 	// refused is set if all successors refused to lead. Then this node leads again.
@@ -256,6 +257,7 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	var to member.Address
 	if len(successors) > 0 {
 		to = successors[0]
+		m.operator.save = m.lead.peer(to).save
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
 	m.endLeadership(given)
@@ -288,6 +290,14 @@ func (m *Machine) proposeSuccessor() {
 		candidates, o.proven = candidates[:min(len(candidates), message.MaxSuccessors)], false
 	}
 	m.beginElection(proven, candidates...)
+}
+
+// asksNamed reports whether this node waits for the answer of a named successor, and could propose
+// another.
+func (m *Machine) asksNamed() bool {
+	a, o := m.propose.Attempt, &m.operator
+	return !o.handOverUntil.IsZero() && a.Stage == paxos.Pre &&
+		len(a.Candidates) == 1 && len(o.successors) > 1
 }
 
 // tickLeave proposes a successor, sends MemberLeave, and stops a node that has left.

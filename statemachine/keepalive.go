@@ -160,7 +160,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 	m.noteTold(b.Save)
 	p := m.lead.ensurePeer(in.From)
-	p.heard, p.drained, p.reaches, p.stamp = m.now, b.Drained, b.Reaches, b.Stamp
+	p.heard, p.drained, p.reaches, p.stamp, p.save = m.now, b.Drained, b.Reaches, b.Stamp, b.Save
 	shows := c == m.leader && b.Number.Version == m.leader.Version
 	if shows && p.activeSince.IsZero() {
 		p.activeSince = m.now

@@ -64,7 +64,8 @@ type peer struct {
 	echo    int64         // greatest stamp that the member echoed; 0 for none
 	stamp   message.Stamp // the member's own stamp, from its newest keep-alive
 	drained bool
-	reaches int // how many voters the member hears; 0 if its release does not say
+	reaches int           // how many voters the member hears; 0 if its release does not say
+	save    time.Duration // how long its latest saves took
 	// activeSince is when the member first showed this leadership after it was last unreachable; zero
 	// if it has not shown it.
 	activeSince time.Time

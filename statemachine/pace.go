@@ -32,6 +32,9 @@ func (m *Machine) NoteSaved(now time.Time) {
 	if m.pace.grantedAt.Equal(m.now) {
 		m.yieldFor(now, took)
 	}
+	if m.propose.sentAt.Equal(m.now) {
+		m.propose.sentAt = now // the proposal leaves after the save
+	}
 	m.now = now
 }
 
@@ -64,7 +67,14 @@ func (m *Machine) yieldFor(now time.Time, save time.Duration) {
 	}
 }
 
-// attemptEnd returns when the attempt in progress fails.
+// attemptEnd returns when the attempt in progress fails. A named successor that died must not cost
+// as much time as the saves of other nodes take.
 func (m *Machine) attemptEnd() time.Time {
-	return m.propose.sentAt.Add(m.outlastSaves(m.timing.voteTimeout(m.propose.Failures)))
+	wait := m.timing.voteTimeout(m.propose.Failures)
+	if m.asksNamed() {
+		wait = m.timing.outlastSaves(wait, m.operator.save)
+	} else {
+		wait = m.outlastSaves(wait)
+	}
+	return m.propose.sentAt.Add(wait)
 }

@@ -60,6 +60,46 @@ func TestElectionsOutlastSlowDisks(t *testing.T) {
 	}
 }
 
+// TestNamedSuccessorsLeadOnSlowDisks checks that the wait for a named successor outlasts its saves
+// and those of the leader, but not those of other members.
+func TestNamedSuccessorsLeadOnSlowDisks(t *testing.T) {
+	timings := lanTimings()
+	for _, size := range []int{3, 5} {
+		for _, slow := range []string{"all", "the leader", "another"} {
+			for seed := range uint64(60) {
+				d := 300 * time.Millisecond
+				c := slowCluster(t, seed, size, d, true)
+				saves := c.SlowSave
+				old := c.Leader()
+				_ = c.Transfer(old, -1) // from now on, they know how long their saves take
+				c.RunUntil(timings.TTLTimeout, func() bool { return c.Leader() >= 0 && c.Leader() != old })
+				c.RunFor(timings.LeaderTimeout)
+				old = c.Leader()
+				to, limit := (old+1)%size, 8*d
+				c.SlowSave = func(i int) SlowSave {
+					if slow == "all" || slow == "the leader" && i == old {
+						return saves(i)
+					}
+					return SlowSave{}
+				}
+				if slow == "another" {
+					c.Crash(to)
+					limit = 4 * timings.HeartbeatInterval
+				}
+				if err := c.Transfer(old, to); err != nil {
+					t.Fatal(err)
+				}
+				moved := c.RunUntil(limit, func() bool { return c.Leader() >= 0 && c.Leader() != old })
+				if !moved || slow == "all" && c.Leader() != to {
+					t.Errorf("L5 at %v: %d members, saves of %s are slow, seed %d: moved %v to n%d, want n%d",
+						limit, size, slow, seed, moved, c.Leader()+1, to+1)
+				}
+				sound(t, c)
+			}
+		}
+	}
+}
+
 // slowCluster returns a cluster whose saves take from d/2 to d from now on.
 func slowCluster(t *testing.T, seed uint64, size int, d time.Duration, all bool) *Cluster {
 	t.Helper()

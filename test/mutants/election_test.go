@@ -392,10 +392,39 @@ var election = []Mutant{
 		Rule: "6, slow disks: a proposer waits for votes for four saves",
 		Edits: []Edit{{
 			File: "statemachine/pace.go",
-			Old:  "m.propose.sentAt.Add(m.outlastSaves(m.timing.voteTimeout(m.propose.Failures)))",
-			New:  "m.propose.sentAt.Add(m.timing.voteTimeout(m.propose.Failures))",
+			Old:  "wait = m.outlastSaves(wait)\n",
+			New:  "\n",
 		}},
 		Test: "TestElectionsOutlastSlowDisks",
+	},
+	{
+		Name: "named-successor-awaited-too-long",
+		Rule: "6, leaving leader: the wait for a named successor outlasts its saves alone",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "if m.asksNamed() {",
+			New:  "if false {",
+		}},
+	},
+	{
+		Name: "named-successor-awaited-too-briefly",
+		Rule: "6, leaving leader: the wait for a named successor outlasts its saves",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "wait = m.timing.outlastSaves(wait, m.operator.save)\n",
+			New:  "\n",
+		}},
+		Test: "TestNamedSuccessorsLeadOnSlowDisks",
+	},
+	{
+		Name: "own-save-shortens-an-attempt",
+		Rule: "6, leaving leader: the wait begins after the save of the old leader",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "m.propose.sentAt = now //",
+			New:  "//",
+		}},
+		Test: "TestNamedSuccessorsLeadOnSlowDisks",
 	},
 	{
 		Name: "saves-of-voters-ignored",

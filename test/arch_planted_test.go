@@ -22,6 +22,7 @@ type planted struct {
 
 // TestPlanted checks that each rule finds what it forbids, and nothing else.
 func TestPlanted(t *testing.T) {
+	t.Parallel()
 	var cases []planted
 	cases = append(cases, plantedFloors()...)
 	cases = append(cases, plantedPurity()...)
@@ -55,6 +56,7 @@ func TestPlanted(t *testing.T) {
 
 // TestSoundModule checks that the rules accept a valid module.
 func TestSoundModule(t *testing.T) {
+	t.Parallel()
 	if found := allViolations(t, soundModule()); len(found) != 0 {
 		t.Errorf("a module without faults: got %q, want none", found)
 	}

@@ -12,6 +12,7 @@ import (
 // TestArchitecture checks the whole module against every rule of STYLE.md that a program can
 // decide. TestPlanted checks that the rules find violations.
 func TestArchitecture(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

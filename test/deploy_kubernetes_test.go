@@ -190,6 +190,7 @@ func podEnv(set manifest, i int) map[string]string {
 // TestDeployKubernetes checks the files of the base, and what kubectl makes of the kustomization in
 // its README.
 func TestDeployKubernetes(t *testing.T) {
+	t.Parallel()
 	install, _ := yamlBlocks(t)
 	t.Run("files", func(t *testing.T) { checkKubernetes(t, kubernetesBase(t)) })
 	t.Run("installed", func(t *testing.T) {

@@ -76,6 +76,7 @@ func renderOverlay(t *testing.T, kustomization string) map[string]manifest {
 
 // TestDeployKubernetesPatches checks what kubectl makes of the patches in the README of the base.
 func TestDeployKubernetesPatches(t *testing.T) {
+	t.Parallel()
 	install, more := yamlBlocks(t)
 	t.Run("other secret", func(t *testing.T) {
 		all := renderOverlay(t, install+more.otherSecret)

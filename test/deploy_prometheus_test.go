@@ -188,6 +188,7 @@ const runbookURL = "https://github.com/athena-go/athena/blob/main/docs/runbooks/
 // TestRunbooks checks that each alert links to its page, and that each page is short, belongs to an
 // alert and has its four parts.
 func TestRunbooks(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Groups []struct {
 			Rules []struct {
@@ -334,6 +335,7 @@ func TestRunbookCommands(t *testing.T) {
 
 // TestPrometheusConfig checks the shipped configuration with promtool.
 func TestPrometheusConfig(t *testing.T) {
+	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed (make tools)")
@@ -362,6 +364,7 @@ func TestPrometheusConfig(t *testing.T) {
 // TestDeployPrometheusReaches checks that the targets of Prometheus are the admin addresses of the
 // nodes that examples/athena.yaml configures, and that both use a token and no TLS.
 func TestDeployPrometheusReaches(t *testing.T) {
+	t.Parallel()
 	var node map[string]any
 	var targets []struct{ Targets []string }
 	var config struct {

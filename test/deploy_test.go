@@ -71,6 +71,7 @@ func place(t *testing.T, env map[string]string) map[string]string {
 // TestDeployCompose checks that each service is one node of the cluster, with its own address and
 // its own volume.
 func TestDeployCompose(t *testing.T) {
+	t.Parallel()
 	var file struct {
 		Services map[string]struct {
 			Environment map[string]string
@@ -141,6 +142,7 @@ func checkFileDecides(t *testing.T, text string, args []string) {
 // TestDeploySystemd checks that systemd accepts the unit, that this program accepts its command
 // line, and that the whole configuration file is in effect, so that a reload can change the secret.
 func TestDeploySystemd(t *testing.T) {
+	t.Parallel()
 	unit := string(readExample(t, "examples/systemd/athena.service"))
 	start := regexp.MustCompile(`(?m)^ExecStart=/usr/local/bin/athena run (.*)$`)
 	line := start.FindStringSubmatch(unit)

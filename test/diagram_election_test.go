@@ -12,6 +12,7 @@ import (
 
 // TestDiagramLeaderElect plays docs/plantuml/LEADER_ELECT.puml: protocol.md section 6.
 func TestDiagramLeaderElect(t *testing.T) {
+	t.Parallel()
 	three := []string{"other", "follower", "leader"}
 	five := []string{"follower", "rival", "other", "", "leader"}
 	checkStories(t, "LEADER_ELECT.puml", []story{
@@ -117,6 +118,7 @@ func playHandOver(t *testing.T, s *stage) {
 
 // TestDiagramKeepAlive plays docs/plantuml/KEEP_ALIVE.puml: protocol.md section 5.
 func TestDiagramKeepAlive(t *testing.T) {
+	t.Parallel()
 	cast := []string{"follower", "other", "leader"}
 	checkStories(t, "KEEP_ALIVE.puml", []story{
 		{"a steady interval", cast, playInterval},

@@ -23,6 +23,7 @@ import (
 // nodes dial each other simultaneously; the test decides the order in which their greetings
 // arrive.
 func TestDiagramHandshake(t *testing.T) {
+	t.Parallel()
 	const member1, member2 = 0, 1
 	checkScenes(t, "HANDSHAKE_CONFLICT.puml", []scene{
 		greets("that of member2 arrives first, then that of member1",

@@ -11,6 +11,7 @@ import (
 
 // TestDiagramRecords plays docs/plantuml/RECORDS.puml: protocol.md section 10.
 func TestDiagramRecords(t *testing.T) {
+	t.Parallel()
 	cast := []string{"owner", "leader", "other"}
 	owned := func(s *stage) *sim.Cluster {
 		c := s.build(3, 0, 1, 2)

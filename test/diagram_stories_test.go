@@ -11,6 +11,7 @@ import (
 // TestDiagramNormalJoining plays docs/plantuml/NORMAL_JOINING_PROCESS.puml: protocol.md
 // sections 3 and 4 for a node that is not a seed.
 func TestDiagramNormalJoining(t *testing.T) {
+	t.Parallel()
 	checkStories(t, "NORMAL_JOINING_PROCESS.puml", []story{{
 		part: "the seed knows the leader",
 		cast: []string{"seed", "leader", "member"},
@@ -63,6 +64,7 @@ func (s *stage) showsActive(i int) func() bool {
 // TestDiagramSeedJoining plays docs/plantuml/SEED_JOINING_PROCESS.puml: protocol.md section 4
 // for a seed without a state.
 func TestDiagramSeedJoining(t *testing.T) {
+	t.Parallel()
 	checkStories(t, "SEED_JOINING_PROCESS.puml", []story{{
 		part: "a leader exists",
 		cast: []string{"seed1", "seed2", "leader"},
@@ -105,6 +107,7 @@ func TestDiagramSeedJoining(t *testing.T) {
 // TestDiagramLeaderConflict plays docs/plantuml/LEADER_CONFLICT_PROCESS.puml: protocol.md section
 // 7. The two leaders cannot communicate at first: they learn of each other only from the seed.
 func TestDiagramLeaderConflict(t *testing.T) {
+	t.Parallel()
 	checkStories(t, "LEADER_CONFLICT_PROCESS.puml", []story{{
 		part: "the seed follows the loser",
 		cast: []string{"seed", "leader2", "leader1"},

@@ -30,6 +30,7 @@ type move [2]member.Status
 // TestDiagramMemberStates compares docs/plantuml/MEMBER_STATES.puml with the table in the code, and
 // both with the table of protocol.md section 3.
 func TestDiagramMemberStates(t *testing.T) {
+	t.Parallel()
 	drawn := make(map[move]bool)
 	arrow := regexp.MustCompile(`(?m)^(\S+) --> (\S+) : .+$`)
 	for _, m := range arrow.FindAllStringSubmatch(readDiagram(t, "MEMBER_STATES.puml"), -1) {
@@ -93,6 +94,7 @@ func documentedMoves(t *testing.T) []move {
 // TestDiagramFloors compares docs/plantuml/FLOORS.puml with the table of floors and with the
 // imports of the code. Each arrow must be an import, and each import must be a path of arrows.
 func TestDiagramFloors(t *testing.T) {
+	t.Parallel()
 	text := readDiagram(t, "FLOORS.puml")
 	pattern := make(map[string]string) // of each alias
 	box := regexp.MustCompile(`(?s)rectangle "(\d+)" as \w+ \{(.*?)\}`)

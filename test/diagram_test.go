@@ -21,6 +21,7 @@ import (
 // TestDiagramsRendered checks that each diagram is rendered from its current source and shown on a
 // page. scripts/diagrams.sh ends the SVG with the SHA-256 of the source.
 func TestDiagramsRendered(t *testing.T) {
+	t.Parallel()
 	sources, err := filepath.Glob("../docs/plantuml/*.puml")
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("found %d diagrams, error %v", len(sources), err)

@@ -26,6 +26,7 @@ var (
 
 // TestLinks checks that every relative link of a document has a target.
 func TestLinks(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -55,6 +56,7 @@ func TestLinks(t *testing.T) {
 
 // TestGoBlocks checks that all Go code in documents is part of a compiled file.
 func TestGoBlocks(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +95,7 @@ func TestGoBlocks(t *testing.T) {
 
 // TestJSONBlocks checks that all JSON in documents is valid.
 func TestJSONBlocks(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -122,6 +125,7 @@ func TestJSONBlocks(t *testing.T) {
 // TestDocsQuoteReasons checks that a node can report each reason that docs/admin.md explains. For
 // each reason, the code must contain every part of the text before the first number.
 func TestDocsQuoteReasons(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +167,7 @@ func TestDocsQuoteReasons(t *testing.T) {
 // TestFloorsDocumented checks that docs/architecture.md draws every entry of floors, on a line that
 // begins with the number of its floor.
 func TestFloorsDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -200,6 +205,7 @@ func untaggedVersions(text string, tags []string) (missing []string) {
 
 // TestVersionsAreTagged checks that each version in a command of a page is a tag of git.
 func TestVersionsAreTagged(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -228,6 +234,7 @@ func TestVersionsAreTagged(t *testing.T) {
 // TestNoGoRunInBackground checks that no page or comment starts a program with go run in the
 // background: a signal to the job would only end the go command.
 func TestNoGoRunInBackground(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

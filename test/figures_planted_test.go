@@ -68,6 +68,7 @@ func plantedFigures() []plantedFigure {
 
 // TestPlantedFigures checks that each figure grows by what is planted, and by no more.
 func TestPlantedFigures(t *testing.T) {
+	t.Parallel()
 	count := func(files map[string]string) map[string]int {
 		tree := plantTree(t, files)
 		counts := map[string]int{}

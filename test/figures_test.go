@@ -119,6 +119,7 @@ func countHomeless(tree *sourceTree, note noter) (n int) {
 
 // TestFigures checks that no figure exceeds its limit.
 func TestFigures(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +170,7 @@ func readBudgets(t *testing.T) map[string]int {
 // TestBudgetsChangeAlone checks that a commit that changes a limit changes nothing else, so that
 // its message is about the limit.
 func TestBudgetsChangeAlone(t *testing.T) {
+	t.Parallel()
 	if out, err := exec.Command("git", "rev-parse", "--is-shallow-repository").Output(); err != nil ||
 		strings.TrimSpace(string(out)) != "false" {
 		t.Skip("no git, or no complete history: cannot see the commits that changed the limits")

@@ -18,6 +18,7 @@ const maxCorpus = 60
 // TestFuzzTargets checks that make fuzz runs every fuzz target of this module and of contrib, and
 // that each target has stored inputs, which make test runs.
 func TestFuzzTargets(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

@@ -75,6 +75,7 @@ var cutters = []string{"addressText", errorField, "PeerText", "OneLine"}
 // TestLogsAreDocumented checks that docs/logs.md lists exactly the log lines of a node and of the
 // daemon, with their levels and fields. Every line must shorten texts chosen by a peer.
 func TestLogsAreDocumented(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -418,6 +419,7 @@ func constant(e ast.Expr) string {
 
 // TestLogsFindPlanted checks that TestLogsAreDocumented finds each kind of violation.
 func TestLogsFindPlanted(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]string{
 		`n.log.InfoContext(ctx, "a")`:                                  "is written by",
 		`n.log.Info("about " + x)`:                                     "is a constant",

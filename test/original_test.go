@@ -86,6 +86,7 @@ func another(c *sim.Cluster, old int) func() bool {
 // needs 296 s to replace a leader on such a host. Here a new leader replaces it within
 // LeaderTimeout + 1 s.
 func TestLeaderHostGoneSilently(t *testing.T) {
+	t.Parallel()
 	limit := lan().LeaderTimeout + time.Second
 	for _, size := range []int{3, 5} {
 		var longest time.Duration
@@ -104,6 +105,7 @@ func TestLeaderHostGoneSilently(t *testing.T) {
 // isolated leader loses its authority before the other leader gains authority; the checkers verify
 // this at every step.
 func TestLeaderIsolatedThenHealed(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 5))
 		old := c.Leader()
@@ -133,6 +135,7 @@ func TestLeaderIsolatedThenHealed(t *testing.T) {
 // immediately. If the seed's store is empty, the leader contacts the seed as soon as it notices
 // that the seed is missing.
 func TestOnlySeedRestarts(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		memory []int
@@ -166,6 +169,7 @@ func TestOnlySeedRestarts(t *testing.T) {
 // For 11 to 25 s, the original refuses a restarted process as a duplicate. Here the process is
 // active within two retry intervals.
 func TestQuickRestart(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 3))
 		i := (c.Leader() + 1) % 3
@@ -198,6 +202,7 @@ func (u *undisturbed) record(r sim.Record) {
 // In the original, a seed that was alone for a long time returns with a very high version, and so
 // deposes the leader of the healthy majority. Here every process keeps its leader.
 func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
+	t.Parallel()
 	var watch undisturbed
 	s := simulated(1, 3)
 	s.Record = watch.record
@@ -226,6 +231,7 @@ func TestLoneSeedWithAnInflatedVersion(t *testing.T) {
 // In the original, a follower that was away for longer than its TTL has to wait for three TTLs.
 // Here it is active again within a retry interval.
 func TestFollowerBackAfterItsTTL(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		c := formed(t, simulated(seed, 3))
 		i := (c.Leader() + 1) % 3
@@ -244,6 +250,7 @@ func TestFollowerBackAfterItsTTL(t *testing.T) {
 // In the original, three seeds that boot together become two or three leaders. Here exactly one
 // seed gains authority, soon and only once.
 func TestThreeSeedsBootTogether(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(50) {
 		leaders := 0
 		s := simulated(seed, 3)

@@ -42,6 +42,7 @@ var toleratedWrites = map[string]string{
 // TestDependenciesAreQuiet checks that no package that athena links writes to the log of the
 // process or to standard error: the line would break a log of JSON, and the output of a command.
 func TestDependenciesAreQuiet(t *testing.T) {
+	t.Parallel()
 	const format = `{{if .Module}}{{if not .Module.Main}}{{.ImportPath}} {{.Dir}}{{range .GoFiles}} ` +
 		`{{.}}{{end}}{{end}}{{end}}`
 	files := 0
@@ -133,6 +134,7 @@ func writesOutside(pkg, name string) bool {
 
 // TestNoisyFunctions plants what TestDependenciesAreQuiet must find.
 func TestNoisyFunctions(t *testing.T) {
+	t.Parallel()
 	const source = `package p
 
 import (

@@ -28,6 +28,7 @@ var releaseHeading = regexp.MustCompile(`(?m)^## \[?v?(\d+\.\d+\.\d+)\b`)
 // TestMakeBuildHasTheCommit checks that make build stamps the program with its commit, which athena
 // version and athena members show.
 func TestMakeBuildHasTheCommit(t *testing.T) {
+	t.Parallel()
 	if err := exec.Command("git", "-C", "..", "rev-parse", "HEAD").Run(); err != nil {
 		t.Skip("this is not a checkout, or git is not installed")
 	}
@@ -107,6 +108,7 @@ func sumFolder(tree fs.FS, folder string) string {
 }
 
 func TestGoldenFolders(t *testing.T) {
+	t.Parallel()
 	for _, fault := range checkGolden(os.DirFS("..")) {
 		t.Error(fault)
 	}
@@ -114,6 +116,7 @@ func TestGoldenFolders(t *testing.T) {
 
 // TestGoldenFoldersPlanted changes one file of a tree with two releases at a time.
 func TestGoldenFoldersPlanted(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"CHANGELOG.md": "## Unreleased\n\n## [0.2.0] - 2027-01-01\n\n## v0.1.0\n",
 	}
@@ -164,6 +167,7 @@ func TestGoldenFoldersPlanted(t *testing.T) {
 
 // TestPreviousRelease checks that test/previous.txt names the newest release before this commit.
 func TestPreviousRelease(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("previous.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ var firstLine = regexp.MustCompile(
 	`^# Shows protocol\.md section [0-9]+(, [0-9]+)*(; fault [0-9]+)*: .+`)
 
 func TestScenariosSayWhatTheyShow(t *testing.T) {
+	t.Parallel()
 	for _, name := range scenarioFiles(t) {
 		if line, _, _ := strings.Cut(scenarioText(t, name), "\n"); !firstLine.MatchString(line) {
 			t.Errorf("%s begins with %q, want \"# Shows protocol.md section 6; fault 2: what it is\"",
@@ -138,6 +139,7 @@ func wrongStories() []wrongStory {
 
 // TestScenarioFailures checks that the error of each wrong story names the line and a remedy.
 func TestScenarioFailures(t *testing.T) {
+	t.Parallel()
 	for _, test := range slices.Concat(wrongLines(), wrongStories()) {
 		t.Run(test.name, func(t *testing.T) {
 			var got string
@@ -162,6 +164,7 @@ func TestScenarioFailures(t *testing.T) {
 // TestScenarioWordsAreDocumented checks that test/scenarios.md has every form of a line and of
 // a condition, and no others.
 func TestScenarioWordsAreDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
@@ -186,6 +189,7 @@ func TestScenarioWordsAreDocumented(t *testing.T) {
 // TestScenarioPlacesAreDocumented checks that test/scenarios.md has a paragraph for each place that
 // accepts many words. The paragraph must begin with the name of the place and list the words.
 func TestScenarioPlacesAreDocumented(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
@@ -206,6 +210,7 @@ func TestScenarioPlacesAreDocumented(t *testing.T) {
 
 // TestScenarioOfThePage plays the scenario at the beginning of test/scenarios.md.
 func TestScenarioOfThePage(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)
@@ -228,6 +233,7 @@ func TestScenarioOfThePage(t *testing.T) {
 // TestScenarioWordsAreUsed checks that at least one story uses each form. Delete a form that no
 // story needs.
 func TestScenarioWordsAreUsed(t *testing.T) {
+	t.Parallel()
 	used := map[string]bool{}
 	for _, name := range scenarioFiles(t) {
 		tales, err := readScenario(name, scenarioText(t, name))
@@ -255,6 +261,7 @@ var (
 // TestScenarioTables checks that the tables of test/scenarios.md name every story and no others,
 // and that a story about a fault is in the row of that fault.
 func TestScenarioTables(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("scenarios.md")
 	if err != nil {
 		t.Fatal(err)

@@ -29,6 +29,7 @@ const (
 )
 
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	for _, name := range scenarioFiles(t) {
 		t.Run(strings.TrimSuffix(name, ".txt"), func(t *testing.T) {
 			tales, err := readScenario(name, scenarioText(t, name))

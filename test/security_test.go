@@ -111,6 +111,7 @@ var securityRules = []struct {
 
 // TestSecurityRules checks that every test of securityRules exists.
 func TestSecurityRules(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

@@ -62,6 +62,7 @@ func flood(
 // full. Events of other senders are handled, and the members and the leader stay the same (section
 // 9). In the end, all accepted events are handled.
 func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
+	t.Parallel()
 	inStuckStack(t, func(t *testing.T, s *stack, a *arrivals, release chan struct{}) {
 		from := s.leader()
 		to, third := others(from)[0], others(from)[1]
@@ -112,6 +113,7 @@ func TestStackHandlerThatBlocksForAMinute(t *testing.T) {
 // closes, the sender learns this one network delay later. Until then it may begin another Send,
 // because a closing handler makes room. Each Send may take its full timeout.
 func TestStackCloseDuringSend(t *testing.T) {
+	t.Parallel()
 	for _, sender := range []bool{true, false} {
 		inStuckStack(t, func(t *testing.T, s *stack, _ *arrivals, _ chan struct{}) {
 			from := others(s.leader())[0]
@@ -162,6 +164,7 @@ func TestStackCloseDuringSend(t *testing.T) {
 // Transfer, Drain and Leave return in time at any rate of packet loss, and succeed at 5 %. At most
 // one node has authority at any instant (section 6, Leaving leader).
 func TestStackHandOverUnderLoss(t *testing.T) {
+	t.Parallel()
 	for _, loss := range []float64{0.05, 0.3} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
 			s.eachPath(athenatest.Path{Loss: loss})

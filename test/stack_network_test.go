@@ -116,6 +116,7 @@ func upTo(count int) (numbers []int) {
 // QUIC needs a path for packets of 1,200 bytes. If larger packets vanish, nodes still connect,
 // everything arrives, and no event delays a heartbeat, whatever its size (protocol.md section 8).
 func TestStackLargePacketsVanish(t *testing.T) {
+	t.Parallel()
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
 		s.eachPath(athenatest.Path{LimitBytes: 1200})
@@ -138,6 +139,7 @@ func TestStackLargePacketsVanish(t *testing.T) {
 // there is no other traffic. An event that does not fit is lost together with its connection, and
 // after the heal everything works as before.
 func TestStackPathTooSmallForQUIC(t *testing.T) {
+	t.Parallel()
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
 		s.form()
@@ -170,6 +172,7 @@ func TestStackPathTooSmallForQUIC(t *testing.T) {
 // Reordered and duplicated packets disturb no node: system messages arrive in order, and custom
 // events in order and only once (sections 2 and 9, I9).
 func TestStackReorderedAndDoubledPackets(t *testing.T) {
+	t.Parallel()
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		a := s.receive(atOnce)
 		s.form()
@@ -190,6 +193,7 @@ func TestStackReorderedAndDoubledPackets(t *testing.T) {
 // is lost and, over QUIC, no member even becomes unreachable. TCP waits 200 ms before it repeats a
 // heartbeat, then 400 ms, so two losses in a row exceed HeartbeatTimeout.
 func TestStackLossRemovesNoMember(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		loss   float64
 		twoWay bool

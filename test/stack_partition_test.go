@@ -56,6 +56,7 @@ func (s *stack) exactly(begin time.Time, moments ...moment) {
 // suspect the leader LeaderTimeout after its last ack, and elect the next leader within the round
 // trips of an election.
 func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		size int
 		with int // number of followers on the leader's side
@@ -113,6 +114,7 @@ func TestStackMinorityLosesAuthorityExactlyAtTheEndOfItsLease(t *testing.T) {
 // after the last such ack. By then the leader has informed them that they are unreachable. So no
 // member waits for the query of another one, and the greatest ballot wins.
 func TestStackDeafLeader(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
 		next := others(old)[3]
@@ -139,6 +141,7 @@ func TestStackDeafLeader(t *testing.T) {
 // If the other nodes receive nothing from a leader, they replace it as if it had crashed. The old
 // leader learns of the next leader from a LeaderElected, and then steps down.
 func TestStackMuteLeader(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
 		next := others(old)[0]
@@ -161,6 +164,7 @@ func TestStackMuteLeader(t *testing.T) {
 
 // If no side has a majority, there is no leader until the heal.
 func TestStackNoSideHasAMajority(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		old := s.leader()
 		beat := s.betweenBeats(old)
@@ -183,6 +187,7 @@ func TestStackNoSideHasAMajority(t *testing.T) {
 // The status of an isolated follower becomes Unreachable when it has been silent for
 // HeartbeatTimeout, and Leaving after TTLTimeout. No other node is disturbed (section 3).
 func TestStackSilentFollower(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		leader := s.leader()
 		rest := others(leader)

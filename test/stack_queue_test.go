@@ -22,6 +22,7 @@ import (
 // still get the mutex in the order of their calls, each with a greater token. A crash delays the
 // next member at most until the records of the crashed member end.
 func TestStackFairMutex(t *testing.T) {
+	t.Parallel()
 	athenatest.Run(t, athenatest.Options{Size: 5}, func(t *testing.T, c *athenatest.Cluster) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
@@ -88,6 +89,7 @@ func TestStackFairMutex(t *testing.T) {
 // outcomes of commits are unknown, and an operator drops permits. Never more callers than permits
 // run, each caller whose member lives is served, and no record is left.
 func TestStackPermits(t *testing.T) {
+	t.Parallel()
 	seeds := 6
 	if testing.Short() {
 		seeds = 1

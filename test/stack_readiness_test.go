@@ -18,6 +18,7 @@ import (
 // as docs/admin-api.md states. Its peers do not reach it, are dead, or follow a later run that took
 // its seat.
 func TestReadinessOfACutOffNode(t *testing.T) {
+	t.Parallel()
 	for name, disturb := range map[string]func(c *athenatest.Cluster, i int){
 		"cut off": func(c *athenatest.Cluster, i int) { c.Partition([]int{i}) },
 		"peers dead": func(c *athenatest.Cluster, i int) {

@@ -21,6 +21,7 @@ import (
 // connections, and it joins immediately (section 3, Restarts). If it led, its voters may vote again
 // as soon as they hear of its next run (section 5).
 func TestStackRestartWithinAHeartbeat(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 5, func(t *testing.T, s *stack) {
 		for _, leads := range []bool{false, true} {
 			begin, old := time.Now(), s.leader()
@@ -46,6 +47,7 @@ func TestStackRestartWithinAHeartbeat(t *testing.T) {
 
 // A process that lost its store is a new member in the same seat (section 3).
 func TestStackRestartWithALostStore(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		s.change = func(_ int, c *cluster.Config) { c.JoinOnly = true }
 		for _, leads := range []bool{false, true} {
@@ -69,6 +71,7 @@ func TestStackRestartWithALostStore(t *testing.T) {
 // A store can be used only for the address for which it was created (section 1). A start with
 // another address disturbs no node.
 func TestStackStoreAtAnotherAddress(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		moves := others(s.leader())[0]
 		c := s.calm(s.leader(), others(s.leader())[1])
@@ -101,6 +104,7 @@ const quicPatience = 30 * time.Second
 // leader has ended. The lock of a store ensures this. A copy of the store bypasses the lock, and
 // then two processes have authority.
 func TestStackAddressTakenOver(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct{ copied, leads bool }{{false, false}, {false, true}, {true, false}} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
 			i := s.leader()
@@ -123,6 +127,7 @@ func TestStackAddressTakenOver(t *testing.T) {
 // given up their connections to the second. It then stops, because it has lost its seat to the
 // later run.
 func TestStackAddressGivenBack(t *testing.T) {
+	t.Parallel()
 	for _, copied := range []bool{false, true} {
 		inFormedStack(t, 3, func(t *testing.T, s *stack) {
 			i := others(s.leader())[0]
@@ -164,6 +169,7 @@ func (s *fullStore) Save(c store.Content) error {
 // If a node cannot save a required state, it stops with an error before it sends anything that
 // depends on that state (section 6, Durable). The others continue.
 func TestStackDiskFull(t *testing.T) {
+	t.Parallel()
 	for _, leads := range []bool{false, true} {
 		inStack(t, 5, func(t *testing.T, s *stack) {
 			var disks [5]*fullStore
@@ -220,6 +226,7 @@ func TestStackDiskFull(t *testing.T) {
 // from a pause. A follower whose clock jumps ahead suspects its leader, sends queries, and remains
 // a member. No member is removed.
 func TestStackClockJumpsAhead(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		begin, old, token := time.Now(), s.leader(), s.token()
 		s.JumpClock(others(old)[0], time.Hour)
@@ -251,6 +258,7 @@ func TestStackClockJumpsAhead(t *testing.T) {
 // resumes, it has lost its authority before it does anything: its work ends immediately, and it
 // follows the new leader.
 func TestStackSuspendedLeader(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		old := s.leader()
 		term, next := s.term(old), others(old)[0]
@@ -281,6 +289,7 @@ func TestStackSuspendedLeader(t *testing.T) {
 // A suspended follower disturbs no node, and is active again after it resumes. After more than
 // TTLTimeout it rejoins, because it was removed (section 3).
 func TestStackSuspendedFollower(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
 		i := others(leader)[0]

@@ -51,6 +51,7 @@ func (s *stack) openStream(from, to int, name string) receiver.Stream {
 // Even with packet loss, streams of a few MiB between all members disturb no node, and each is
 // echoed completely (section 9).
 func TestStackStreamsUnderLoss(t *testing.T) {
+	t.Parallel()
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.01})
 		c := s.calm(0, 1, 2)
@@ -92,6 +93,7 @@ func TestStackStreamsUnderLoss(t *testing.T) {
 // connection. If the host of the handler disappears, the stream is cut; if its node closes, the
 // stream is abandoned.
 func TestStackStreamsEnd(t *testing.T) {
+	t.Parallel()
 	inEchoStack(t, 3, func(t *testing.T, s *stack, _ *arrivals) {
 		s.eachPath(athenatest.Path{Loss: 0.05})
 		from := s.leader()
@@ -143,6 +145,7 @@ func TestStackStreamsEnd(t *testing.T) {
 
 // With packet loss, best-effort events arrive once or not at all.
 func TestStackBestEffort(t *testing.T) {
+	t.Parallel()
 	inEchoStack(t, 1, func(t *testing.T, s *stack, a *arrivals) {
 		if s.leader() != 0 {
 			if err := s.Node(s.leader()).Transfer(t.Context(), s.Address(0)); err != nil {

@@ -34,6 +34,7 @@ func rejoined() time.Duration { return 4*lan().HeartbeatInterval + 4*roundTrip }
 // needs 296 s to replace a leader on such a host. Here a new leader replaces it within
 // LeaderTimeout + 1 s.
 func TestStackLeaderHostGoneSilently(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{3, 5} {
 		inFormedStack(t, size, func(t *testing.T, s *stack) {
 			for range 3 {
@@ -51,6 +52,7 @@ func TestStackLeaderHostGoneSilently(t *testing.T) {
 // The original stays split forever. Here the isolated leader has no authority when the next leader
 // gains authority, and follows that leader after the heal.
 func TestStackLeaderIsolatedThenHealed(t *testing.T) {
+	t.Parallel()
 	for _, apart := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		inFormedStack(t, 5, func(t *testing.T, s *stack) {
 			old := s.leader()
@@ -82,6 +84,7 @@ func TestStackLeaderIsolatedThenHealed(t *testing.T) {
 // store is empty, the leader contacts the seed. Before that, the leader has to notice that the seed
 // is missing, and to give up the silent connection to its earlier run.
 func TestStackOnlySeedRestarts(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		name   string
 		memory bool
@@ -117,6 +120,7 @@ func TestStackOnlySeedRestarts(t *testing.T) {
 // For 11 to 25 s, the original refuses a restarted process as a duplicate. Here the process is
 // active within two retry intervals.
 func TestStackQuickRestart(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 5 {
 			i := (s.leader() + 1) % 3
@@ -135,6 +139,7 @@ func TestStackQuickRestart(t *testing.T) {
 // In the original, a seed that was alone for a long time returns with a very high version, and so
 // deposes the leader of the healthy majority. Here every node keeps its leader.
 func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
 		lone := (leader + 1) % 3
@@ -156,6 +161,7 @@ func TestStackLoneSeedWithAnInflatedVersion(t *testing.T) {
 // This is like TestStackLoneSeedWithAnInflatedVersion, but the store contains a promise for a
 // version that no other node knows.
 func TestStackSeedThatPromisedAHighVersion(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
 		lone := (leader + 1) % 3
@@ -189,6 +195,7 @@ func promise(t *testing.T, dir string, version uint64, to member.Address) {
 // In the original, a follower that was away for longer than its TTL has to wait for three TTLs.
 // Here it is active again within a retry interval.
 func TestStackFollowerBackAfterItsTTL(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		leader := s.leader()
 		i := (leader + 1) % 3
@@ -206,6 +213,7 @@ func TestStackFollowerBackAfterItsTTL(t *testing.T) {
 // In the original, three seeds that boot together become two or three leaders. Here exactly one
 // seed gains authority, soon and only once.
 func TestStackThreeSeedsBootTogether(t *testing.T) {
+	t.Parallel()
 	for run := range 10 {
 		inStack(t, 3, func(t *testing.T, s *stack) {
 			for i := range 3 {
@@ -227,6 +235,7 @@ func TestStackThreeSeedsBootTogether(t *testing.T) {
 // The original accepts every node. Here the roster holds N, and the others are refused because
 // the cluster is full, until a seat is free.
 func TestStackMoreThanNNodes(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		s.patience = 10 * time.Second
 		s.Start(3)
@@ -278,6 +287,7 @@ func (s *stack) buffered() int64 {
 // In the original, a handler that needs 50 ms for each of 5,000 events makes a healthy member look
 // dead. Here only their sender waits.
 func TestStackSlowHandler(t *testing.T) {
+	t.Parallel()
 	const events, pause = 5_000, 50 * time.Millisecond
 	inStack(t, 3, func(t *testing.T, s *stack) {
 		var handled atomic.Int64
@@ -325,6 +335,7 @@ func TestStackSlowHandler(t *testing.T) {
 // In the original one survivor of three leads alone. Here it never gains authority alone, and two
 // nodes form a cluster again.
 func TestStackOneOfThreeSurvives(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		alone := s.leader()
 		for i := range 3 {
@@ -347,6 +358,7 @@ func TestStackOneOfThreeSurvives(t *testing.T) {
 // In the original the version falls back to 1 when all nodes restart, so that tokens are reused.
 // Here it grows.
 func TestStackAllRestart(t *testing.T) {
+	t.Parallel()
 	inFormedStack(t, 3, func(t *testing.T, s *stack) {
 		for range 3 {
 			before := s.token()
@@ -368,6 +380,7 @@ func TestStackAllRestart(t *testing.T) {
 // In the original, Start on a port in use returns no error. Here it does; TestProcessRefused checks
 // the text. The socket is real.
 func TestStackPortInUse(t *testing.T) {
+	t.Parallel()
 	taken, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -50,6 +50,7 @@ func checkTracked(fsys fs.FS, names []string) (faults []string) {
 
 // TestTrackedFiles checks that git tracks no large file and no program.
 func TestTrackedFiles(t *testing.T) {
+	t.Parallel()
 	out, err := exec.Command("git", "-C", "..", "ls-files", "-z").Output()
 	if err != nil {
 		t.Skipf("git ls-files: %v: cannot list the tracked files", err)
@@ -71,6 +72,7 @@ func TestTrackedFiles(t *testing.T) {
 
 // TestTrackedFilesPlanted checks that checkTracked finds what it forbids, and nothing else.
 func TestTrackedFilesPlanted(t *testing.T) {
+	t.Parallel()
 	large := make([]byte, 300_000)
 	for _, c := range []struct {
 		name    string

@@ -18,6 +18,7 @@ var (
 // TestWalks checks that each step of a walk in docs/architecture.md names a file that exists and
 // contains the given function or word, and that no walk has more than twelve steps.
 func TestWalks(t *testing.T) {
+	t.Parallel()
 	page, err := os.ReadFile("../docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)

@@ -93,6 +93,7 @@ var plainExceptions = []struct{ file, phrase, reason string }{
 // and out of all pages but CHANGELOG.md. It only reads strings that contain a space, and in tests
 // only those that a failing test prints.
 func TestPlainWords(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)
@@ -206,6 +207,7 @@ func printsFailure(call *ast.CallExpr) bool {
 }
 
 func TestPlainWordsFindsThem(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"Whoever holds the lock":               "Whoever",
 		"the processes of whom it knows":       "whom",
@@ -251,6 +253,7 @@ const (
 
 // TestDocsWordCount checks that the pages stay short.
 func TestDocsWordCount(t *testing.T) {
+	t.Parallel()
 	tree, err := loadTree(os.DirFS(".."))
 	if err != nil {
 		t.Fatal(err)

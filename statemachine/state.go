@@ -199,6 +199,9 @@ func (m *Machine) setHeld(s member.State) {
 	m.persist(d)
 	m.digest = s.Digest()
 	m.shown.changed = true
+	if before.Version < s.Version {
+		m.pace.yieldUntil = m.now // the election that this node voted in has ended
+	}
 	m.dropLostRecords(before, s)
 	if m.role == member.Leading {
 		m.updateOwners(before, s)

@@ -427,6 +427,24 @@ var election = []Mutant{
 		Test: "TestNamedSuccessorsLeadOnSlowDisks",
 	},
 	{
+		Name: "yields-to-an-ended-election",
+		Rule: "6, slow disks: a node yields to no election after it has ended",
+		Edits: []Edit{{
+			File: "statemachine/state.go",
+			Old:  "m.pace.yieldUntil = m.now //",
+			New:  "//",
+		}},
+	},
+	{
+		Name: "silent-successors-first",
+		Rule: "6, leaving leader: of equally preferred successors, silent ones are proposed last",
+		Edits: []Edit{{
+			File: "statemachine/handover.go",
+			Old:  "m.isSilent(a)-m.isSilent(b),",
+			New:  "m.isSilent(a)-m.isSilent(a),",
+		}},
+	},
+	{
 		Name: "saves-of-voters-ignored",
 		Rule: "6, slow disks: a proposer also considers the saves of the voters",
 		Edits: []Edit{{

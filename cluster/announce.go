@@ -22,7 +22,7 @@ import (
 
 // Times of AnnounceEnd.
 const (
-	// announceTimeout bounds the time to tell all members.
+	// announceTimeout bounds AnnounceEnd as a whole, even if the disk does not answer.
 	announceTimeout = 2 * time.Second
 	// tellTimeout bounds one attempt to tell a member.
 	tellTimeout = 500 * time.Millisecond
@@ -50,8 +50,12 @@ var ErrRunning = errors.New("cluster: a process uses the data directory")
 // The proof is the lock of DataDir: the operating system frees it only when the process is gone. So
 // AnnounceEnd refuses file systems for which this does not hold (CheckAnnounce). If a process has
 // the lock, the error is ErrRunning. AnnounceEnd sends nothing, and returns nil, if the node never
-// had a place or has left. It keeps the lock while it saves that the next run has begun, and takes
-// at most 2 s in all. If fewer than a majority know then, the error names the others.
+// had a place or has left. It keeps the lock while it saves that the next run has begun. A member
+// that does not answer within half of LeaderTimeout is not waited for, because the next run may
+// wait. If fewer than a majority know in the end, the error names the others.
+//
+// AnnounceEnd returns after at most 2 s, even if the disk does not answer. In that case the members
+// are not informed, and the lock stays taken until the disk answers.
 func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
 	o := newOptions(opts)
 	n := &Node{store: store.FromContext(ctx)}
@@ -60,7 +64,9 @@ func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
 		return err
 	}
 	n.log = observe.NewLogger(o.logger, n.cfg.Name)
-	c, err := n.endRuns(ctx)
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	c, err := n.awaitDisk(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,6 +79,27 @@ func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
 	host, _, _ := net.SplitHostPort(n.cfg.Addr)
 	n.cfg.Addr = net.JoinHostPort(host, "0") // the next run may listen on the port
 	return n.tellAll(ctx, o, c)
+}
+
+// awaitDisk calls endRuns, and waits until it returns or ctx is done: an operation of a disk cannot
+// be canceled.
+func (n *Node) awaitDisk(ctx context.Context) (c store.Content, err error) {
+	ended := make(chan struct{})
+	var of struct {
+		content store.Content
+		err     error
+	}
+	go func() {
+		defer close(ended)
+		of.content, of.err = n.endRuns(ctx)
+	}()
+	select {
+	case <-ended:
+		return of.content, of.err
+	case <-ctx.Done():
+		return c, fieldErrorf("DataDir", "%s: the disk does not answer: %w", n.cfg.DataDir,
+			context.Cause(ctx))
+	}
 }
 
 // endRuns saves the number of a run that only announces the end of the runs before it. It returns
@@ -141,7 +168,7 @@ type told struct {
 // tellAll informs the members, as the run in c, that the runs before it have ended.
 func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	run := member.Identity{
 		Address: c.Origin.Address, StoreID: c.StoreID, Incarnation: c.Incarnation,
@@ -197,8 +224,9 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	return errors.Join(append(faults, a.Close())...)
 }
 
-// tellMember informs one member until it answers, or ctx is done. A member that is connected to a
-// later run knows.
+// tellMember informs one member until it answers or ctx is done. It gives up a member whose
+// greeting does not arrive within half of LeaderTimeout. A member that is connected to a later run
+// knows.
 func (n *Node) tellMember(
 	ctx context.Context, a *mesh.Announcer, run member.Identity, to member.Address,
 	cluster member.ClusterID, g *gathering,
@@ -209,7 +237,14 @@ func (n *Node) tellMember(
 	if err != nil {
 		return err
 	}
-	ready := sync.OnceFunc(g.arrive)
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	silence := time.AfterFunc(n.cfg.LeaderTimeout/2, giveUp)
+	defer silence.Stop()
+	ready := sync.OnceFunc(func() {
+		silence.Stop()
+		g.arrive()
+	})
 	for {
 		attempt, cancel := context.WithTimeout(ctx, tellTimeout)
 		err := a.Tell(attempt, to, ready, frame, func(m message.Message) bool {

@@ -49,8 +49,14 @@ func buildExample(t *testing.T, name string) (path string) {
 // the data directory are in its environment, the seeds are its arguments.
 func (c *nodes) startExample(path string) (all []*process) {
 	c.t.Helper()
+	return c.startExampleBy(func(int) *exec.Cmd { return exec.Command(path, c.addrs...) })
+}
+
+// startExampleBy is like startExample, but node i is started by the given command.
+func (c *nodes) startExampleBy(command func(i int) *exec.Cmd) (all []*process) {
+	c.t.Helper()
 	for i, a := range c.addrs {
-		cmd := exec.Command(path, c.addrs...)
+		cmd := command(i + 1)
 		cmd.Env = []string{
 			"ADDR=" + a, "DATA_DIR=" + c.store(i+1), "SECRET_FILE=" + filepath.Join(c.dir, "secret"),
 		}

@@ -7,6 +7,7 @@ package test
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -56,6 +57,74 @@ func TestProcessGuard(t *testing.T) {
 		if verb == "guard" && n > 1 && took[0] > time.Second*7/10 { // one can meet a busy machine
 			t.Errorf("another leader after %v, want less than a lease", took[0])
 		}
+	}
+}
+
+// TestProcessGuardOfAProgram kills the leader of three programs that embed Athena and are run by
+// athena guard.
+func TestProcessGuardOfAProgram(t *testing.T) {
+	t.Parallel()
+	athena, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newNodes(t, 3)
+	embed := buildExample(t, "embed")
+	all := c.startExampleBy(func(i int) *exec.Cmd {
+		guard := append([]string{"guard"}, c.flags(i)[1:]...)
+		return exec.Command(athena, append(append(guard, "--", embed), c.addrs...)...)
+	})
+	led := regexp.MustCompile(`leader of version (\d+) is (\S+)\n`)
+	readLeader := func(i int) (version, leader string) {
+		found := led.FindAllStringSubmatch(all[i-1].stdout.String(), -1)
+		if len(found) == 0 {
+			return "", ""
+		}
+		return found[len(found)-1][1], found[len(found)-1][2]
+	}
+	var before, leader string
+	eventually(t, "all have the same leader, and hear the others", func() bool {
+		before, leader = readLeader(1)
+		for i, p := range all {
+			version, _ := readLeader(i + 1)
+			if version != before || strings.Count(p.stdout.String(), " says hi") < 2 {
+				return false
+			}
+		}
+		return before != ""
+	})
+	dead := 1 + slices.Index(c.addrs, leader)
+	if err := syscall.Kill(c.processOf(dead), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := all[dead-1].wait(); code != 137 {
+		t.Errorf("exit %d, want that of the program, 137", code)
+	}
+	if text := all[dead-1].stderr.String(); !announcedEnd.MatchString(text) {
+		t.Errorf("the others were not informed:\n%s", text)
+	}
+	eventually(t, "another one leads", func() bool {
+		version, another := readLeader(dead%3 + 1)
+		return version != before && another != leader
+	})
+}
+
+// TestProcessGuardIsRefused checks that guard and obituary refuse a file system whose locks do not
+// prove that a process has ended, and that guard does not run its command then.
+func TestProcessGuardIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t, 1)
+	flags := append(c.flags(1)[1:], "--data-dir", "/proc/athena")
+	ran := filepath.Join(c.dir, "ran")
+	for verb, rest := range map[string][]string{"obituary": nil, "guard": {"--", "touch", ran}} {
+		code, _, text := run(t, append(append([]string{verb}, flags...), rest...)...)
+		if code != 2 || !strings.Contains(text, "--data-dir") ||
+			!strings.Contains(text, "does not prove that a process has ended") {
+			t.Errorf("%s: exit %d, error\n%s\nwant 2 and the reason", verb, code, text)
+		}
+	}
+	if _, err := os.Stat(ran); err == nil {
+		t.Error("guard has run the command")
 	}
 }
 

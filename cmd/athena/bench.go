@@ -88,6 +88,7 @@ func newMeasurement(m bench.Measurement) *cobra.Command {
 		f.StringSliceVar(&o.Signals, "signals", o.Signals,
 			"signals that end a process: "+strings.Join(m.Defaults.Signals, ", "))
 	}
+	f.BoolVar(&o.Guards, "guards", false, "give each node a guard, which announces its end")
 	if len(o.PayloadBytes) > 0 {
 		f.IntSliceVar(&o.PayloadBytes, "payload-bytes", o.PayloadBytes,
 			"payload sizes to measure, in bytes")

@@ -180,10 +180,36 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// TestHolderWithGuard checks that the guard of a killed node makes its job, lock and semaphore free
+// before the leases expire.
+func TestHolderWithGuard(t *testing.T) {
+	rows, _ := measured(t, "holder", 3, func(o *Options) {
+		o.Guards, o.Signals, o.Holds = true, []string{Kill}, []string{Job, Lock, Semaphore}
+	})
+	for i, what := range []string{Job, Lock, Semaphore} {
+		positive(t, rows[i], "ms")
+		if leads, _ := rows[i]["leads"].(string); !strings.HasPrefix(leads, what) {
+			t.Errorf("row %d: %v, want %s", i, rows[i], what)
+		}
+		// Without a guard it takes at least the lease less a heartbeat.
+		if ms, _ := rows[i]["ms"].(float64); ms > 1500 {
+			t.Errorf("row %d: %v, want less than without a guard", i, rows[i])
+		}
+	}
+}
+
+// TestHolderOfALock checks that a lock changes its holder if the holder is isolated.
+func TestHolderOfALock(t *testing.T) {
+	rows, _ := measured(t, "holder", 1, func(o *Options) {
+		o.Signals, o.Holds = []string{Cut}, []string{Lock}
+	})
+	positive(t, rows[0], "ms", "gap_ms")
+}
+
 // TestHolder checks that no other node leads before the lease of an isolated leader has
 // ended.
 func TestHolder(t *testing.T) {
-	rows, _ := measured(t, "holder", 2, func(*Options) {})
+	rows, _ := measured(t, "holder", 2, func(o *Options) { o.Holds = []string{Job} })
 	for i, how := range []string{Kill, Cut} {
 		positive(t, rows[i], "ms", "gap_ms")
 		if ms, ok := rows[i]["ms"].(float64); !ok || ms < 800 || rows[i]["how"] != how {

@@ -27,6 +27,7 @@ const childVariable = "ATHENA_BENCH_NODE"
 type setup struct {
 	Config cluster.Config
 	Cuts   bool // whether the node can be cut off from others
+	Guard  bool // whether the node has a guard
 }
 
 // nodeView is a node's view and its time, in nanoseconds of CLOCK_MONOTONIC.
@@ -81,6 +82,11 @@ func Child() (is bool, err error) {
 // runNode prints a line when the node is ready, waits for a line, starts the node, prints each
 // view, and runs each order. It returns when standard input ends.
 func (c *child) runNode(s setup) error {
+	if s.Guard {
+		if err := cluster.Guard(s.Config); err != nil { // the guard waits there
+			return err
+		}
+	}
 	if err := c.printLine(line{View: &nodeView{At: children.ReadMonotonic()}}); err != nil {
 		return err
 	}
@@ -168,7 +174,7 @@ func (c *child) runOrder(o order) (a answer) {
 	case doJobs:
 		a.Count, a.At = c.openJobs(o.Count)
 	case doHold:
-		err = c.holdJob()
+		err = c.hold(o.Hold)
 	case doLocks:
 		a, err = c.takeLocks(o)
 	case doShards:

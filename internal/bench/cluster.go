@@ -71,7 +71,7 @@ func (ps *processes) startNode(ctx context.Context, o Options, n int) error {
 	cfg.Secret = cluster.NewSecret()
 	for i, a := range addresses {
 		cfg.Addr, cfg.DataDir = a, filepath.Join(ps.dir, strconv.Itoa(i+1))
-		p, err := ps.startProcess(setup{cfg, o.cuts})
+		p, err := ps.startProcess(setup{cfg, o.cuts, o.Guards})
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/internal/results"
 	"github.com/athena-go/athena/leader"
+	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 )
@@ -23,7 +24,7 @@ import (
 // The orders for jobs and groups.
 const (
 	doJobs   = "jobs"   // open a number of jobs and wait until each has a leader
-	doHold   = "hold"   // open one job and print when this node leads it
+	doHold   = "hold"   // take part in one job, lock or semaphore and print when this node holds it
 	doLocks  = "locks"  // each goroutine acquires and drops its own records
 	doShards = "shards" // run a number of shards and print when this node owns each of them
 	doGroup  = "group"  // open a group with Lowest and print its leader
@@ -106,24 +107,45 @@ func (s countedSession) Commit(ctx context.Context, ops ...record.Op) (member.To
 	return s.Session.Commit(ctx, ops...)
 }
 
-// holdJob opens a job and prints when this node leads it.
-func (c *child) holdJob() error {
-	job, err := election.OpenJob(context.Background(), c.node.Records(), "job",
-		election.JobOptions{})
-	if err != nil {
-		return err
+// hold competes for a job, a lock, or a semaphore of one permit, and prints when this node has it.
+func (c *child) hold(what string) error {
+	ctx, store := context.Background(), c.node.Records()
+	var compete func(context.Context, func(context.Context, leader.Term) error) error
+	switch what {
+	case Lock:
+		l, err := lock.New(store, what)
+		if err != nil {
+			return err
+		}
+		compete = l.Do
+	case Semaphore:
+		s, err := lock.NewSemaphore(store, what, 1)
+		if err != nil {
+			return err
+		}
+		compete = s.Do
+	default:
+		job, err := election.OpenJob(ctx, store, what, election.JobOptions{})
+		if err != nil {
+			return err
+		}
+		compete = job.WhileLeader
 	}
 	go func() {
-		lead := func(ctx context.Context, term leader.Term) error {
-			h := holding{Token: term.Token(), Began: children.ReadMonotonic()}
-			c.exitOnError(c.printLine(line{Holding: &h}))
-			<-ctx.Done()
-			h.Ended = children.ReadMonotonic()
-			c.exitOnError(c.printLine(line{Holding: &h}))
-			return nil
+		for { // a lock or semaphore can be lost
+			c.exitOnError(compete(ctx, c.printHolding))
 		}
-		c.exitOnError(job.WhileLeader(context.Background(), lead))
 	}()
+	return nil
+}
+
+// printHolding prints when this node holds something, and when it does not anymore.
+func (c *child) printHolding(ctx context.Context, term leader.Term) error {
+	h := holding{Token: term.Token(), Began: children.ReadMonotonic()}
+	c.exitOnError(c.printLine(line{Holding: &h}))
+	<-ctx.Done()
+	h.Ended = children.ReadMonotonic()
+	c.exitOnError(c.printLine(line{Holding: &h}))
 	return nil
 }
 

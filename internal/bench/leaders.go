@@ -18,7 +18,7 @@ import (
 )
 
 var errTwoLeaders = errors.New(
-	"two nodes led one job at the same time, or their tokens did not increase")
+	"two nodes held the same at one time, or their tokens did not increase")
 
 // sendOrders sends an order to all nodes simultaneously.
 func (ps *processes) sendOrders(ctx context.Context, o order) ([]answer, error) {
@@ -94,14 +94,16 @@ func measureLocks(ctx context.Context, o Options, rec *recorder) error {
 	return err
 }
 
-// measureHolder kills or isolates the node that leads a job, and waits until another node leads
-// it.
+// measureHolder kills or isolates the node that holds a job, lock or semaphore, and waits until
+// another node holds it.
 func measureHolder(ctx context.Context, o Options, rec *recorder) error {
-	err := measureDying(o, rec, func(n int, how string) (row, error) {
-		return holderOnce(ctx, o, n, how)
-	})
-	if err != nil {
-		return err
+	for _, what := range o.Holds {
+		err := measureDying(o, rec, func(n int, how string) (row, error) {
+			return holderOnce(ctx, o, n, how, what)
+		})
+		if err != nil {
+			return err
+		}
 	}
 	return errors.Join(rec.printTable("ms", "n", "how", "leads"), rec.printTable("gap_ms", "n",
 		"how", "leads"))
@@ -110,14 +112,14 @@ func measureHolder(ctx context.Context, o Options, rec *recorder) error {
 // holderOnce measures the time until another node leads: once from the death or isolation
 // of the leader, and once from the end of its leadership. A killed leader stops leading
 // when it dies.
-func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) {
+func holderOnce(ctx context.Context, o Options, n int, how, what string) (row, error) {
 	o.cuts = true
 	ps, _, err := startSettled(ctx, o, n)
 	if err != nil {
 		return nil, err
 	}
 	defer ps.killAll()
-	if _, err := ps.sendOrders(ctx, order{Do: doHold}); err != nil {
+	if _, err := ps.sendOrders(ctx, order{Do: doHold, Hold: what}); err != nil {
 		return nil, err
 	}
 	old, err := ps.awaitHolder(ctx, member.Token{})
@@ -127,9 +129,9 @@ func holderOnce(ctx context.Context, o Options, n int, how string) (row, error) 
 	if err := restFor(ctx, settle+rand.N(settleSpread)); err != nil {
 		return nil, err
 	}
-	leads := "job"
+	leads := what
 	if ps.findLeader() == old {
-		leads = "job and cluster"
+		leads += " and cluster"
 	}
 	died := children.ReadMonotonic()
 	if how == Cut {
@@ -174,7 +176,7 @@ func (ps *processes) awaitHolder(
 		return leader != nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wait for a leader of the job with a token above %v: %w", above, err)
+		return nil, fmt.Errorf("wait for a holder with a token above %v: %w", above, err)
 	}
 	return leader, nil
 }

@@ -72,6 +72,7 @@ type order struct {
 	Count   int64
 	Own     bool     // use OwnLoad and OwnCall instead of Load and Call
 	Cut     []string // addresses
+	Hold    string   // Job, Lock or Semaphore
 }
 
 // makeEvent returns the event to send.

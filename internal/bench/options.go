@@ -18,12 +18,21 @@ const (
 	Cut = "cut"
 )
 
+// These are the values of Options.Holds.
+const (
+	Job       = "job"
+	Lock      = "lock"
+	Semaphore = "semaphore"
+)
+
 // Options are the settings of a measurement.
 type Options struct {
 	Sizes        []int         // sizes of the clusters that are measured one after another
 	Seeds        int           // number of seeds in each cluster; 0 means all nodes
 	Reps         int           // repetitions of each case
 	Signals      []string      // how a process dies: Kill, Stop or Cut
+	Guards       bool          // nodes have guards, which announce the end of a killed node
+	Holds        []string      // what the node that dies holds: Job, Lock or Semaphore
 	Jobs         int           // number of jobs or shards of all nodes
 	PayloadBytes []int         // payload sizes of events
 	Workers      []int         // numbers of concurrent senders
@@ -42,7 +51,7 @@ type Measurement struct {
 	Name  string
 	About string
 	Least int // smallest suitable cluster size
-	// Defaults are the default options. Signals, PayloadBytes, Workers and For are zero if
+	// Defaults are the default options. Signals, Holds, PayloadBytes, Workers and For are zero if
 	// the measurement does not use them.
 	Defaults Options
 }
@@ -75,8 +84,10 @@ func Measurements() []Measurement {
 				Workers: []int{1, 16}, For: time.Second, Config: lan}},
 		{"jobs", "from opening jobs on all nodes until each sees every leader", 1,
 			Options{Sizes: []int{5}, Reps: 5, Jobs: 1000, Config: lan}},
-		{"holder", "from the death or isolation of a job's leader until another leads", 3,
-			Options{Sizes: []int{5}, Reps: 50, Signals: []string{Kill, Cut}, Config: lan}},
+		{"holder", "from the death or isolation of the holder of a job, lock or semaphore until " +
+			"another holds it", 3,
+			Options{Sizes: []int{5}, Reps: 20, Signals: []string{Kill, Cut},
+				Holds: []string{Job, Lock, Semaphore}, Config: lan}},
 		{"locks", "records acquired and dropped by all nodes, one record per client", 3,
 			Options{Sizes: []int{5}, Reps: 3, Workers: []int{10, 200}, For: 4 * time.Second,
 				Config: lan}},

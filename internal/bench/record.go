@@ -49,8 +49,8 @@ func newRecorder(name string, o Options, out io.Writer) (*recorder, error) {
 		"interval": c.HeartbeatInterval.String(), "heartbeat_timeout": c.HeartbeatTimeout.String(),
 		"leader_timeout": c.LeaderTimeout.String(), "lease_timeout": c.LeaseTimeout.String(),
 		"retry_interval": c.RetryInterval.String(), "trust_refusal": c.TrustRefusal,
-		"own_encoding": o.OwnEncoding,
-		"sizes":        o.Sizes, "seeds": o.Seeds, "reps": o.Reps,
+		"own_encoding": o.OwnEncoding, "guards": o.Guards,
+		"sizes": o.Sizes, "seeds": o.Seeds, "reps": o.Reps,
 	})
 	if o.For > 0 {
 		about["for"] = o.For.String()

@@ -127,6 +127,34 @@ func TestAnnouncedEndFreesRecords(t *testing.T) {
 	}
 }
 
+// TestAnnouncedEndMovesRequests checks that a request to the leader is answered by the next one
+// immediately when the end of the leader's process is announced.
+func TestAnnouncedEndMovesRequests(t *testing.T) {
+	withDesk(t, func(t *testing.T, w *world, _ *desk) {
+		led := w.leader()
+		asker := w.others(led)[0]
+		w.killNode(led)
+		answered := make(chan error, 1)
+		began := time.Now()
+		go func() {
+			_, err := RequestLeader[total](w.within(time.Minute), asker, sum{A: 1}, Idempotent())
+			answered <- err
+		}()
+		i := int(led.cfg.self.Port) - 7001
+		ctx := store.NewContext(t.Context(), led.store)
+		if err := AnnounceEnd(ctx, w.config(i, w.profile), w.options(i)...); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-answered; err != nil {
+			t.Errorf("got %v, want the answer of the next leader", err)
+		}
+		t.Logf("answered after %v", time.Since(began))
+		if took := time.Since(began); took > 60*time.Millisecond {
+			t.Errorf("answered after %v", took)
+		}
+	})
+}
+
 // saves is a store that calls a function after each Save.
 type saves struct {
 	*store.Memory

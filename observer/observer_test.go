@@ -18,6 +18,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
+	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -41,6 +42,7 @@ type world struct {
 	t     *testing.T
 	net   *memnet.Network
 	nodes []*cluster.Node
+	disks [3]store.Memory // of the nodes
 }
 
 func addressOf(i int) member.Address {
@@ -96,13 +98,30 @@ func (w *world) startNode(i int) (*cluster.Node, error) {
 		_, err := io.Copy(s, s)
 		return err
 	})
+	cfg := w.config(i)
+	cfg.Receiver = rx
+	return cluster.Start(w.onDisk(i), cfg, w.options(i)...)
+}
+
+func (w *world) config(i int) cluster.Config {
 	seeds := []string{addressOf(0).String(), addressOf(1).String(), addressOf(2).String()}
-	return cluster.Start(w.t.Context(), cluster.Config{
-		Addr: addressOf(i).String(), Name: name, Size: 3, Seeds: seeds, Receiver: rx,
-	}, cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)),
+	return cluster.Config{
+		Addr: addressOf(i).String(), Name: fmt.Sprint("n", i), Size: 3, Seeds: seeds,
+	}
+}
+
+func (w *world) options(i int) []cluster.Option {
+	return []cluster.Option{
+		cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)),
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return w.net.Listen(addressOf(i))
-		}))
+		}),
+	}
+}
+
+// onDisk returns a context with the store of a node.
+func (w *world) onDisk(i int) context.Context {
+	return store.NewContext(w.t.Context(), &w.disks[i])
 }
 
 // startObserver starts an observer on port 9000+i, which knows some members or only member i.
@@ -192,6 +211,41 @@ func TestObserverFollowsTheLeader(t *testing.T) {
 			t.Errorf("request to the next leader: got %+v, %v", got, err)
 		}
 		t.Logf("the next leader answered after %v", time.Since(began))
+	})
+}
+
+// TestObserverHearsAnAnnouncedEnd checks that observers see the next leader immediately when the
+// end of the leader's process is announced. Those that follow the process itself first move to
+// another member.
+func TestObserverHearsAnAnnouncedEnd(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		lead := w.findLeader()
+		var all []*Observer
+		for i := range w.nodes { // the last one follows the leader
+			o := w.startObserver(i, addressOf((lead+1+i)%3))
+			defer o.Close()
+			all = append(all, o)
+		}
+		w.net.Kill(addressOf(lead))
+		<-w.nodes[lead].Done()
+		began := time.Now()
+		if err := cluster.AnnounceEnd(w.onDisk(lead), w.config(lead), w.options(lead)...); err != nil {
+			t.Fatal(err)
+		}
+		for i, o := range all {
+			for v := range o.Views(t.Context()) {
+				if v.Authority && v.Leader != addressOf(lead) {
+					break
+				}
+			}
+			limit := 60 * time.Millisecond
+			if i == len(all)-1 {
+				limit += moveSpread
+			}
+			if took := time.Since(began); took > limit {
+				t.Errorf("observer %d sees the next leader after %v, want %v", i, took, limit)
+			}
+		}
 	})
 }
 

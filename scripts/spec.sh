@@ -34,13 +34,17 @@ part() {
 }
 
 types() {
-  # Both import athena.qnt.
-  for f in sim trace; do node $cli typecheck spec/$f.qnt || return 1; done
+  # Both import athena.qnt, and ends.qnt imports sim.qnt.
+  for f in ends trace; do node $cli typecheck spec/$f.qnt || return 1; done
 }
 
 random() {
   node $cli run spec/sim.qnt --main=sim --backend=typescript --invariants I1 I2 I3 I4 I10 \
     --max-samples=100 --max-steps=250 --verbosity=1
+}
+
+ends() {
+  node $cli test spec/ends.qnt --main=ends --backend=typescript --max-samples=1
 }
 
 drawn() {
@@ -76,6 +80,7 @@ $go build -o "$temp/validate" ./spec/validate &&
   $go build -o "$temp/chaos" ./test/chaos || exit 1
 part 'types' types
 part 'random runs of the specification' random
+part 'rules of an announced end' ends
 part "$HISTORIES drawn histories of three" drawn 3
 part "$HISTORIES drawn histories of five" drawn 5
 part "$RUNS runs of real processes, two clusters each" processes

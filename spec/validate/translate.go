@@ -53,6 +53,7 @@ const (
 	seenTrust
 	forget
 	seenCluster
+	announce
 )
 
 // names are the names of these kinds, for reports.
@@ -61,7 +62,7 @@ var names = [...]string{
 	"laterRun", "refused", "renumber", "ask", "pre", "refuse", "choose", "formal", "win", "take",
 	"revise", "request", "leave", "answer", "answered", "extend", "extended", "woke", "follow",
 	"saves", "has authority", "sends a pre vote", "sends a formal vote", "sends a refusal", "trusts",
-	"forget", "handles a message of another cluster",
+	"forget", "handles a message of another cluster", "announce",
 }
 
 // trace is a history as replay.js reads it.
@@ -92,7 +93,9 @@ type translator struct {
 	// outcomes lists the revisions that applied a request, according to the answers of the leader. A
 	// revision is zero if the leader refused the request.
 	outcomes map[taken][]member.Number
-	passed   func() // adds the clock of the step before its first entry
+	// ends contains the runs that only announced the end of another run, by that run.
+	ends   map[member.Identity][]uint64
+	passed func() // adds the clock of the step before its first entry
 }
 
 // taken identifies a request to a leader.
@@ -141,7 +144,7 @@ func translateHistory(name string, steps []steplog.Step, most int) (trace, error
 		literals: newLiterals(steps), steps: steps, trusts: cfg.TrustRefusal,
 		trace: trace{Name: name, Size: cfg.Size, Names: names[:]},
 		nodes: map[member.StoreID]*node{}, started: map[member.StoreID]bool{}, arrivals: map[string]int{},
-		outcomes: map[taken][]member.Number{}, passed: func() {},
+		outcomes: map[taken][]member.Number{}, ends: findEnds(steps), passed: func() {},
 	}
 	t.lookAhead()
 	for i, s := range steps[1:min(len(steps), most)] {
@@ -275,6 +278,11 @@ func (t *translator) addStep(s steplog.Step) {
 func (t *translator) addCrash(q *node) {
 	t.emitEntry(crash, q.n)
 	delete(t.nodes, q.id.StoreID)
+	run := q.id
+	run.Incarnation = q.disk.Incarnation
+	for _, i := range t.ends[run] {
+		t.emitEntry(announce, q.n, int64(i))
+	}
 }
 
 // addNewStore adds a run that forgets a roster and begins again with a memory store.

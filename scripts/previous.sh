@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds cmd/athena of an earlier commit, to run it beside this one. With PACKAGE, it builds that
-# package of this tree instead, with the library of the earlier commit.
+# package of this tree instead, with the library of the earlier commit and the tag "previous".
 # COMMIT previous is the release before, which test/previous.txt names.
 # usage: scripts/previous.sh COMMIT FILE [PACKAGE]
 set -eu
@@ -18,4 +18,4 @@ if [ "$package" ]; then
   rm -rf "${dir:?}/$package"
   cp -R "$package" "$dir/$package"
 fi
-CGO_ENABLED=0 go build -C "$dir" -o "$file" "./${package:-cmd/athena}"
+CGO_ENABLED=0 go build -C "$dir" ${package:+-tags previous} -o "$file" "./${package:-cmd/athena}"

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 func testOptions(out string, length time.Duration) options {
 	return options{
 		nodes: 3, seed: rand.Uint64() >> 32, length: length, out: out,
-		daemons: 1, config: cluster.DefaultConfig(), minFaults: 2,
+		daemons: 1, config: cluster.DefaultConfig(), minFaults: 2, guards: true,
 	}
 }
 

@@ -107,10 +107,11 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 		all = append(all,
 			action{at: 0, do: func() error {
 				r.ps.nodes[node].sendSignal(signal)
-				if signal == syscall.SIGKILL {
-					r.ps.nodes[node].kill()
+				if signal != syscall.SIGKILL {
+					return nil
 				}
-				return nil
+				r.ps.nodes[node].kill()
+				return r.ps.announceDaemon(node)
 			}},
 			action{at: f.For, do: func() error { return r.restartNode(node) }})
 	}

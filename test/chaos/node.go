@@ -70,6 +70,7 @@ type nodeTask struct {
 	Evidence string            // path of its evidence
 	Register string            // path of the register's socket
 	TLS      bool              // the node uses TLS on TCP instead of QUIC
+	Guard    bool              // the process has a guard, which announces its end
 	Flood    *floodTask        // nil if the node sends the events of a normal run
 	History  string            // path of the file for its steps; empty for none
 	// Claims is the member whose address the process claims, although it listens elsewhere.
@@ -112,7 +113,14 @@ func nodeMain(task string) error {
 	if err := json.Unmarshal([]byte(task), &w.task); err != nil {
 		return err
 	}
-	var err error
+	opts := []cluster.Option{cluster.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))}
+	if w.task.TLS {
+		opts = append(opts, cluster.WithTransport(tlsnet.Open))
+	}
+	err := guardNode(w.task, opts) // the guard itself waits there
+	if err != nil {
+		return err
+	}
 	start := evidence{Node: w.task.Name, Size: w.task.Config.Size}
 	if w.evidence, err = openEvidence(w.task.Evidence, start); err != nil {
 		return err
@@ -131,10 +139,6 @@ func nodeMain(task string) error {
 		receiver.Handle(rx, w.onNumbered)
 	}
 	w.task.Config.Receiver = rx
-	opts := []cluster.Option{cluster.WithLogger(slog.New(slog.NewTextHandler(os.Stderr, nil)))}
-	if w.task.TLS {
-		opts = append(opts, cluster.WithTransport(tlsnet.Open))
-	}
 	started, err := steplog.NewContext(ctx, w.task.History)
 	if err == nil {
 		w.node, err = cluster.Start(started, w.task.Config, opts...)

@@ -33,6 +33,7 @@ type options struct {
 	history string
 	tls     bool // the nodes use TLS on TCP instead of QUIC
 	soak    bool
+	guards  bool   // half of the runs of nodes have guards, which announce their end
 	events  uint64 // number of events that a flood must send; 0 for no flood
 	stuck   bool   // a handler never returns
 	// rate is the number of events per second from all nodes together; 0 for as many as possible.
@@ -117,6 +118,7 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		f.Uint64Var(&o.events, "events", 10_000_000, "number of events to send in total")
 		return f, o
 	}
+	o.guards = true
 	f.StringVar(&o.athena, "athena", "",
 		"path of an athena program, of this version or another one, to run as the last nodes")
 	f.IntVar(&o.daemons, "daemons", 1, "number of nodes that run the program of -athena")

@@ -13,6 +13,26 @@ import (
 	"time"
 )
 
+// TestGuardsAreDrawn checks that about half of the runs of each node have guards, and none in other
+// commands.
+func TestGuardsAreDrawn(t *testing.T) {
+	for node := range 3 {
+		guarded := 0
+		for start := range 200 {
+			ps := &processes{o: options{guards: true, seed: 7}, starts: []int{start, start, start}}
+			if ps.isGuarded(node) {
+				guarded++
+			}
+			if ps.o.guards = false; ps.isGuarded(node) {
+				t.Errorf("node %d, start %d: has a guard", node, start)
+			}
+		}
+		if guarded < 60 || guarded > 140 {
+			t.Errorf("node %d: %d of 200 runs have guards", node, guarded)
+		}
+	}
+}
+
 // TestPlan checks that a plan is a function of its seed, that it draws every kind of fault that the
 // size allows, and that five minutes contain the required number of faults.
 func TestPlan(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -214,8 +215,8 @@ func (ps *processes) programOf(node int) string {
 	return thisProgram
 }
 
-// startNode starts a node. A seed that lost its store may only join.
-func (ps *processes) startNode(node int) error {
+// configOf returns the configuration of a node. A seed that lost its store may only join.
+func (ps *processes) configOf(node int) cluster.Config {
 	config := ps.o.config
 	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seedsOf(node), ps.secret, ps.lost[node]
@@ -223,6 +224,18 @@ func (ps *processes) startNode(node int) error {
 	if ps.o.witness {
 		config.Preference, config.HandOverToPreferred = preferenceOf(node), ps.o.back
 	}
+	return config
+}
+
+// isGuarded reports whether the latest run of a node has a guard.
+func (ps *processes) isGuarded(node int) bool {
+	run := uint64(ps.first+node)<<32 + uint64(ps.starts[node])
+	return ps.o.guards && rand.New(rand.NewPCG(ps.o.seed, run)).IntN(2) == 0
+}
+
+// startNode starts a node.
+func (ps *processes) startNode(node int) error {
+	config := ps.configOf(node)
 	ps.starts[node]++
 	if ps.isDaemon(node) {
 		return ps.startDaemon(node, config)
@@ -230,7 +243,8 @@ func (ps *processes) startNode(node int) error {
 	task := nodeTask{
 		Name: nodeName(node), Config: config, Names: ps.names,
 		Evidence: filepath.Join(ps.o.out, nodeName(node)+".jsonl"), Register: ps.registerSocket(),
-		TLS: ps.o.tls, Flood: ps.o.floodTask(node, ps.starts[node]), History: ps.historyFile(node),
+		TLS: ps.o.tls, Guard: ps.isGuarded(node), Flood: ps.o.floodTask(node, ps.starts[node]),
+		History: ps.historyFile(node),
 	}
 	p, err := launchNode(task, place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
@@ -341,29 +355,12 @@ const daemonTick = 20 * time.Millisecond
 // startDaemon starts a node as "athena run". The runner gets its evidence from the admin API, over
 // a socket in the file system, which network faults do not affect.
 func (ps *processes) startDaemon(node int, c cluster.Config) error {
-	secret := filepath.Join(ps.world.dir, "secret")
-	if err := os.WriteFile(secret, c.Secret, 0o600); err != nil {
+	if err := os.WriteFile(ps.secretFile(), c.Secret, 0o600); err != nil {
 		return err
 	}
-	api := filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
-	at := place{
-		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
-		Daemon: []string{
-			ps.o.athena, "run", "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
-			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),
-			"--data-dir", c.DataDir, "--secret-file", secret, "--admin", "unix:" + api,
-			"--heartbeat-interval", c.HeartbeatInterval.String(),
-			"--heartbeat-timeout", c.HeartbeatTimeout.String(),
-			"--leader-timeout", c.LeaderTimeout.String(),
-			"--lease-timeout", c.WithDefaults().LeaseTimeout.String(),
-			"--ttl-timeout", c.TTLTimeout.String(), "--retry-interval", c.RetryInterval.String(),
-		},
-		History: ps.historyFile(node),
-	}
-	if ps.o.tls {
-		at.Daemon = append(at.Daemon, "--transport", "tls")
-	}
-	client, err := adminclient.New("unix:" + api)
+	at := ps.placeDaemon(node, "run", c)
+	at.History = ps.historyFile(node)
+	client, err := adminclient.New("unix:" + ps.adminSocket(node))
 	if err != nil {
 		return err
 	}
@@ -380,6 +377,47 @@ func (ps *processes) startDaemon(node int, c cluster.Config) error {
 	go p.followOutput(out)
 	go p.askDaemon(client, b)
 	return nil
+}
+
+func (ps *processes) secretFile() string { return filepath.Join(ps.world.dir, "secret") }
+
+func (ps *processes) adminSocket(node int) string {
+	return filepath.Join(ps.world.dir, "admin"+strconv.Itoa(node+1))
+}
+
+// placeDaemon returns the place and command line of a daemon, or of another command with its flags.
+func (ps *processes) placeDaemon(node int, verb string, c cluster.Config) place {
+	at := place{
+		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
+		Daemon: []string{
+			ps.o.athena, verb, "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
+			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),
+			"--data-dir", c.DataDir, "--secret-file", ps.secretFile(),
+			"--admin", "unix:" + ps.adminSocket(node),
+			"--heartbeat-interval", c.HeartbeatInterval.String(),
+			"--heartbeat-timeout", c.HeartbeatTimeout.String(),
+			"--leader-timeout", c.LeaderTimeout.String(),
+			"--lease-timeout", c.WithDefaults().LeaseTimeout.String(),
+			"--ttl-timeout", c.TTLTimeout.String(), "--retry-interval", c.RetryInterval.String(),
+		},
+	}
+	if ps.o.tls {
+		at.Daemon = append(at.Daemon, "--transport", "tls")
+	}
+	return at
+}
+
+// announceDaemon announces the end of a killed daemon, as its supervisor would.
+func (ps *processes) announceDaemon(node int) error {
+	if !ps.isDaemon(node) || !ps.isGuarded(node) {
+		return nil
+	}
+	at := ps.placeDaemon(node, "obituary", ps.configOf(node))
+	p, out, err := launchProcess(roleEnter, at, ps.logs[node])
+	if err == nil {
+		go p.followOutput(out)
+	}
+	return err
 }
 
 // askDaemon records the authority that a daemon reports, until the daemon ends.

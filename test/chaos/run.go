@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -328,6 +329,18 @@ func (r *runner) countFaults() (n int) {
 	return n
 }
 
+// countAnnouncedEnds counts the runs of the first cluster whose end was announced.
+func (r *runner) countAnnouncedEnds() (n int, err error) {
+	for i := range r.o.nodes {
+		log, err := os.ReadFile(filepath.Join(r.o.out, nodeName(i)+".log"))
+		if err != nil {
+			return 0, err
+		}
+		n += strings.Count(string(log), "announced that the process of this node has ended")
+	}
+	return n, nil
+}
+
 // judgeRun checks the evidence and prints the results.
 func (r *runner) judgeRun() error {
 	f, err := auditFolder(r.o.out)
@@ -340,6 +353,11 @@ func (r *runner) judgeRun() error {
 	}
 	r.report("restarts: %d; longest time until all were active: %v (L2: %v)",
 		r.restarts, r.slowest.Round(time.Millisecond), activeBound(r.o.config))
+	announced, err := r.countAnnouncedEnds()
+	if err != nil {
+		return err
+	}
+	r.report("announced ends: %d", announced)
 	f.printFindings(io.MultiWriter(r.out, r.log))
 	faults := []error{f.formVerdict()}
 	if r.countFaults() < r.o.minFaults || f.countChanges() < r.o.minChanges {

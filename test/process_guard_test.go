@@ -128,6 +128,41 @@ func TestProcessGuardIsRefused(t *testing.T) {
 	}
 }
 
+// TestProcessGuardMemory checks that athena guard needs little memory while it waits.
+func TestProcessGuardMemory(t *testing.T) {
+	t.Parallel()
+	c := newNodes(t, 1)
+	p := start(t, append(append([]string{"guard"}, c.flags(1)[1:]...), "--", "sleep", "600")...)
+	kilobytes := regexp.MustCompile(`(?m)^(?:VmRSS|RssAnon|RssFile):\s+(\d+) kB$`)
+	path := filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status")
+	var lines []string
+	defer func() { t.Logf("memory: %q", lines) }()
+	eventually(t, "athena guard has at most 8 MiB", func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := kilobytes.FindAllStringSubmatch(string(text), -1)
+		if lines = nil; len(found) != 3 {
+			return false
+		}
+		for _, m := range found {
+			lines = append(lines, m[0])
+		}
+		total, err := strconv.Atoi(found[0][1])
+		children, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "task", "*", "children"))
+		running := slices.ContainsFunc(children, func(path string) bool {
+			text, _ := os.ReadFile(path)
+			return len(text) > 0
+		})
+		return running && err == nil && total <= 8<<10
+	})
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(); code != 143 {
+		t.Errorf("exit %d, want that of the command, 143", code)
+	}
+}
+
 // processOf returns the process id of the daemon that uses the directory of node i.
 func (c *nodes) processOf(i int) int {
 	c.t.Helper()

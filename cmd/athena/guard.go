@@ -47,15 +47,7 @@ func newGuard() *cobra.Command {
 			"and can be process 1 of a container.",
 		Example: "  athena guard --config athena.yaml\n" +
 			"  athena guard --config athena.yaml -- ./server --config athena.yaml",
-		Args: func(cmd *cobra.Command, args []string) error {
-			switch dash := cmd.ArgsLenAtDash(); {
-			case dash < 0 && len(args) > 0, dash > 0:
-				return fmt.Errorf("unexpected argument %q: put the command after --", args[0])
-			case dash == 0 && len(args) == 0:
-				return errors.New("the command is missing after --")
-			}
-			return nil
-		},
+		Args: func(cmd *cobra.Command, args []string) error { return checkDash(cmd, args, 0) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if killAfter <= 0 {
 				return cli.Usage(fmt.Errorf("--kill-after %v: must be positive", killAfter))
@@ -113,15 +105,14 @@ func guardCommand(
 ) error {
 	signals := command.NewInterrupts()
 	defer signals.Stop()
-	announced := make(chan error, 1)
-	started := false
+	var announced chan error
 	c.Signals, c.KillAfter = signals, killAfter
 	c.OnExit = func() {
-		started = true
+		announced = make(chan error, 1)
 		go func() { announced <- announceEnd(f, errOut) }()
 	}
 	ended := c.Run(signals)
-	if !started {
+	if announced == nil {
 		return ended
 	}
 	err := <-announced

@@ -116,13 +116,18 @@ func endsCommand(err error) bool {
 
 // oneName accepts a NAME, optionally followed by -- and a command.
 func oneName(cmd *cobra.Command, args []string) error {
-	dash := cmd.ArgsLenAtDash()
-	switch {
-	case len(args) == 0 || dash == 0:
+	if len(args) == 0 || cmd.ArgsLenAtDash() == 0 {
 		return errors.New("NAME is missing")
-	case dash < 0 && len(args) > 1 || dash > 1:
-		return fmt.Errorf("unexpected argument %q: put the command after --", args[1])
-	case dash == 1 && len(args) == 1:
+	}
+	return checkDash(cmd, args, 1)
+}
+
+// checkDash accepts a number of arguments, optionally followed by -- and a command.
+func checkDash(cmd *cobra.Command, args []string, before int) error {
+	switch dash := cmd.ArgsLenAtDash(); {
+	case dash < 0 && len(args) > before || dash > before:
+		return fmt.Errorf("unexpected argument %q: put the command after --", args[before])
+	case dash == len(args):
 		return errors.New("the command is missing after --")
 	default:
 		return nil

@@ -13,3 +13,6 @@ func ChildAttributes(syscall.Signal) *syscall.SysProcAttr {
 
 // adoptOrphans does nothing: the first process of this system reaps orphans.
 func adoptOrphans() {}
+
+// shrinkMemory does nothing: the system pages out what is not used.
+func shrinkMemory() {}

@@ -38,6 +38,7 @@ func startGroup(cmd *exec.Cmd) (*processGroup, error) {
 	}
 	g.id = cmd.Process.Pid
 	_ = cmd.Process.Release() // reapChildren waits for it
+	shrinkMemory()
 	return g, nil
 }
 

@@ -24,10 +24,6 @@ import (
 const (
 	// announceTimeout bounds AnnounceEnd as a whole, even if the disk does not answer.
 	announceTimeout = 2 * time.Second
-	// tellTimeout bounds one attempt to tell a member.
-	tellTimeout = 500 * time.Millisecond
-	// gatherTimeout is how long those that were greeted first wait for others.
-	gatherTimeout = 250 * time.Millisecond
 	// strayTimeout is how long to try the rest when enough members to elect a leader know.
 	strayTimeout = 200 * time.Millisecond
 	// tellPause is the pause after a failed attempt.
@@ -193,7 +189,7 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 		}
 	}
 	enough := min(member.Quorum(n.cfg.Size), voters)
-	g := newGathering(ctx, len(others), enough)
+	g := newGathering(ctx, len(others), enough, n.cfg.LeaderTimeout/2)
 	results := make(chan told)
 	var work sync.WaitGroup
 	for _, e := range others {
@@ -246,7 +242,7 @@ func (n *Node) tellMember(
 		g.arrive()
 	})
 	for {
-		attempt, cancel := context.WithTimeout(ctx, tellTimeout)
+		attempt, cancel := context.WithTimeout(ctx, n.cfg.LeaderTimeout)
 		err := a.Tell(attempt, to, ready, frame, func(m message.Message) bool {
 			return m.Body.Kind() == message.KindSeedKeepAliveAck
 		})
@@ -270,11 +266,12 @@ type gathering struct {
 	open    chan struct{} // closed when the message may be sent
 }
 
-// newGathering waits for all members, or for enough of them and then as long again.
-func newGathering(ctx context.Context, all, enough int) *gathering {
+// newGathering waits for all members, or for enough of them and then as long again, or until the
+// timeout: fewer cannot elect a leader.
+func newGathering(ctx context.Context, all, enough int, timeout time.Duration) *gathering {
 	g := &gathering{arrived: make(chan struct{}), open: make(chan struct{})}
 	began := time.Now()
-	late := time.NewTimer(gatherTimeout)
+	late := time.NewTimer(timeout)
 	go func() {
 		defer close(g.open)
 		defer late.Stop()
@@ -282,7 +279,7 @@ func newGathering(ctx context.Context, all, enough int) *gathering {
 			select {
 			case <-g.arrived:
 				if n++; n == enough {
-					late.Reset(time.Since(began))
+					late.Reset(min(time.Since(began), timeout-time.Since(began)))
 				}
 			case <-late.C:
 				return

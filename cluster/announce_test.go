@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func inDurableWorld(t *testing.T, size int, test func(*testing.T, *world)) {
 // TestAnnouncedEndOfALeader checks that the members elect another leader immediately when the end
 // of the leader's process is announced.
 func TestAnnouncedEndOfALeader(t *testing.T) {
-	for _, size := range []int{2, 3, 5} {
+	for _, size := range []int{2, 3, 5, 9, 25} {
 		inDurableWorld(t, size, func(t *testing.T, w *world) {
 			led := w.leader()
 			w.killNode(led)
@@ -57,13 +58,16 @@ func TestAnnouncedEndOfALeader(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				time.Sleep(10 * time.Millisecond) // for the next revision
+			}
+			took := time.Since(began)
+			time.Sleep(10 * time.Millisecond) // for the next revision
+			for _, n := range w.others(led) {
 				if m, _ := n.View().Member(led.cfg.self); size > 2 && m.Status != member.Unreachable {
 					t.Errorf("size %d: %v shows %v", size, n.cfg.self, m)
 				}
 			}
-			t.Logf("size %d: %v", size, time.Since(began))
-			if took := time.Since(began); took > 60*time.Millisecond {
+			t.Logf("size %d: %v", size, took)
+			if took > 60*time.Millisecond {
 				t.Errorf("size %d: another leader after %v", size, took)
 			}
 			w.book.wants("announced that the process of this node has ended", 1)
@@ -262,6 +266,37 @@ func TestAnnounceEndToSlowMembers(t *testing.T) {
 			t.Errorf("with an answer after %v: %v", limit*3/4, err)
 		}
 	})
+}
+
+// TestGathering checks when the message is sent to four members, three of which are enough.
+func TestGathering(t *testing.T) {
+	const ms = time.Millisecond
+	for _, c := range []struct{ arrive, open []time.Duration }{
+		{[]time.Duration{0, 10 * ms, 20 * ms, 30 * ms}, []time.Duration{30 * ms}},
+		{[]time.Duration{0, 10 * ms, 100 * ms}, []time.Duration{200 * ms}},
+		{[]time.Duration{0, 10 * ms, 400 * ms}, []time.Duration{500 * ms}},
+		{[]time.Duration{0, 10 * ms}, []time.Duration{500 * ms}},
+		{[]time.Duration{0, 10 * ms, 20 * ms, 90 * ms}, []time.Duration{40 * ms, 90 * ms}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			g := newGathering(t.Context(), 4, 3, 500*ms)
+			opened := make(chan time.Duration)
+			for _, after := range c.arrive {
+				time.AfterFunc(after, func() {
+					g.arrive()
+					opened <- time.Since(began)
+				})
+			}
+			var got []time.Duration
+			for range c.arrive {
+				got = append(got, <-opened)
+			}
+			if got = slices.Compact(got); !slices.Equal(got, c.open) {
+				t.Errorf("arrived after %v: sent after %v, want %v", c.arrive, got, c.open)
+			}
+		})
+	}
 }
 
 // TestAnnounceEndOnAStuckDisk checks that AnnounceEnd returns if the disk does not answer, and that

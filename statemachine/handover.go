@@ -224,6 +224,9 @@ func (m *Machine) findSuccessors(named member.Address) []member.Address {
 			able = append(able, e)
 		}
 	}
+	silences := func(e member.Member) time.Duration { // silent members may be dead
+		return m.timing.silences(m.now.Sub(m.lead.peer(e.Address).heard))
+	}
 	slices.SortStableFunc(able, func(a, b member.Member) int {
 		switch named {
 		case a.Address:
@@ -231,18 +234,10 @@ func (m *Machine) findSuccessors(named member.Address) []member.Address {
 		case b.Address:
 			return 1
 		}
-		return cmp.Or(comparePreference(a, b), m.isSilent(a)-m.isSilent(b),
+		return cmp.Or(comparePreference(a, b), cmp.Compare(silences(a), silences(b)),
 			m.lead.peer(b.Address).number.Compare(m.lead.peer(a.Address).number))
 	})
 	return addresses(able)
-}
-
-// isSilent returns 1 for a member that missed a keep-alive and may be dead, otherwise 0.
-func (m *Machine) isSilent(e member.Member) int {
-	if m.now.Sub(m.lead.peer(e.Address).heard) < m.timing.livelySilence() {
-		return 0
-	}
-	return 1
 }
 
 // canSucceedNow reports whether this leader can hand over to the member e and has heard e recently.

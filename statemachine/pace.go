@@ -67,8 +67,7 @@ func (m *Machine) yieldFor(now time.Time, save time.Duration) {
 	}
 }
 
-// attemptEnd returns when the attempt in progress fails. A named successor that died must not cost
-// as much time as the saves of other nodes take.
+// attemptEnd returns when the attempt fails. For a named successor, only the saves of it count.
 func (m *Machine) attemptEnd() time.Time {
 	wait := m.timing.voteTimeout(m.propose.Failures)
 	if m.asksNamed() {

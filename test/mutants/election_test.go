@@ -440,8 +440,8 @@ var election = []Mutant{
 		Rule: "6, leaving leader: of equally preferred successors, silent ones are proposed last",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "m.isSilent(a)-m.isSilent(b),",
-			New:  "m.isSilent(a)-m.isSilent(a),",
+			Old:  "cmp.Compare(silences(a), silences(b)),",
+			New:  "cmp.Compare(silences(a), silences(a)),",
 		}},
 	},
 	{

@@ -121,6 +121,7 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		return
 	}
 	m.giveSupport(in.From, m.leader.Version)
+	m.noteCommitted(b.Committed)
 	m.extendTrust(b)
 	if b.Stamp.Clock > f.echo.Clock || f.echo.IsZero() {
 		f.echo = b.Stamp
@@ -193,15 +194,20 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 }
 
+// isOwnStamp reports whether this run can have made the stamp e under its present leader. A stamp
+// from the future cannot be genuine, and would extend a lease or trust.
+func (m *Machine) isOwnStamp(e message.Stamp) bool {
+	return e.Version == m.leader.Version && e.Incarnation == m.self.Incarnation &&
+		e.Clock <= m.now.UnixNano()
+}
+
 // noteEcho records an echo of this leadership and reports whether it is newer than the last echo.
 // (S) It ignores echoes of other leaderships (protocol.md 5, echo).
 func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	if e.IsZero() {
 		return false
 	}
-	if m.role != member.Leading || e.Version != m.leader.Version ||
-		e.Incarnation != m.self.Incarnation || e.Clock > m.now.UnixNano() {
-		// A stamp from the future cannot be genuine, and would extend the lease.
+	if m.role != member.Leading || !m.isOwnStamp(e) {
 		m.drop(in, message.ReasonForeignEcho)
 		return false
 	}
@@ -241,9 +247,7 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 			ack.Committed = m.records.committed
 		}
 		ack.Offers = m.offersTo(to)
-		if p := m.lead.peer(to); m.mayExtend(p, echo) {
-			ack.Extends, ack.Hold, p.extended = true, m.timing.givenHold(), p.heard
-		}
+		m.extendOwner(m.lead.peer(to), &ack)
 	}
 	m.send(to, ack)
 }

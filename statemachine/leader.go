@@ -156,7 +156,7 @@ func (m *Machine) stepDownAt() time.Time {
 		return time.Time{}
 	}
 	last := m.lead.since
-	for _, t := range []time.Time{m.leaseEnd(m.now), time.Unix(0, m.trustFrom)} {
+	for _, t := range []time.Time{m.leaseEnd(m.now), time.Unix(0, m.trust.from)} {
 		if t.After(last) {
 			last = t
 		}

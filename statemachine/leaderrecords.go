@@ -115,13 +115,6 @@ func (m *Machine) scheduleRecordEnd() {
 	m.lead.endsAt = d.at
 }
 
-// noteRevoked records that revision n took a record from a run that had not asked for the change.
-func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
-	if p := m.lead.peer(owner.Address); p != nil && p.id == owner {
-		p.revoked = n
-	}
-}
-
 // takeRequests takes waiting requests in order until one would set a key for the second time. The
 // number of the revision is the token of the records that it sets.
 func (m *Machine) takeRequests(d *draft) {

@@ -64,7 +64,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 }
 
 // quorumEcho returns the newest stamp that M-1 other voters of r have echoed in the runs that r
-// lists. It returns 0 if that stamp is not later than trustFrom.
+// lists. It returns 0 if that stamp is not later than trust.from.
 func (m *Machine) quorumEcho(r member.Roster) int64 {
 	echoes := m.lead.scratch[:0]
 	for _, e := range r {
@@ -72,7 +72,7 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 			continue
 		}
 		// (S) An echo counts only for the run that the state lists.
-		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo > m.trustFrom {
+		if p := m.lead.peer(e.Address); p != nil && p.id == e.Identity && p.echo > m.trust.from {
 			echoes = append(echoes, p.echo)
 		}
 	}
@@ -93,19 +93,6 @@ func (m *Machine) quorumEcho(r member.Roster) int64 {
 // members that showed its version.
 func (m *Machine) isQuorate(now time.Time) bool {
 	return m.role == member.Leading && now.Before(m.leaseEnd(now))
-}
-
-// EndTrust ends authority and the trust in records. The clock may have stood still until now, so
-// the age of earlier stamps is unknown. Only answers to later stamps restore authority and trust.
-// (S) Promises to other nodes stay in force: they may last longer than promised, but never shorter.
-// The effects appear in the Output of the next call.
-func (m *Machine) EndTrust(now time.Time) {
-	if now.After(m.now) {
-		m.now = now
-	}
-	m.trustFrom = m.now.UnixNano()
-	m.records.until = time.Time{}
-	m.lead.leaseKnown = false
 }
 
 // isHealthy reports whether this leader is quorate or was chosen less than LeaderTimeout ago. (S)

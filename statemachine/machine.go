@@ -68,9 +68,6 @@ type Machine struct {
 	laterFound uint64
 	// admitted is set once a state has listed this run of the node.
 	admitted bool
-	// trustFrom is when the node last noticed that its clock had stood still, as a clock reading in
-	// nanoseconds; 0 for never. (S) Authority and trust in records count only from later stamps.
-	trustFrom int64
 	// startWaitEnd is when the wait after the start ends. From then on this run may vote for any node
 	// (protocol.md 5, restart).
 	startWaitEnd time.Time
@@ -96,6 +93,7 @@ type Machine struct {
 	operator  operatorState
 	prefer    preferenceState
 	records   recordState
+	trust     trustState
 
 	now     time.Time
 	out     Output

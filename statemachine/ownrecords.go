@@ -3,9 +3,7 @@
 package statemachine
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -14,24 +12,11 @@ import (
 
 // recordState is what a node knows about records in addition to its held state (protocol.md 10).
 type recordState struct {
-	// own lists, by key, the records that this run owns and has not asked to change since it became
-	// their owner.
-	own []ownRecord
-	// until is when the trust in own ends unless it is extended.
-	until time.Time
-	open  []openRequest // sorted by id
+	open []openRequest // sorted by id
 	// committed is the newest number known to be committed; this run held that version at the time.
 	// shown is the record table of the newest committed state that this run held.
 	committed member.Number
 	shown     member.Records
-}
-
-// ownRecord is a record that this run owns.
-type ownRecord struct {
-	key   string
-	token member.Token
-	// unseen is set until a held state has shown that this run owns the record.
-	unseen bool
 }
 
 // openRequest is an unanswered request of this run.
@@ -98,73 +83,6 @@ func tooLarge(r message.RecordRequest) bool {
 		slices.ContainsFunc(r.Changes, func(c message.Change) bool { return bad(c.Key, c.Value) })
 }
 
-// endOwnership ends the trust in the record under key, because this run sends a request that
-// changes the key under these conditions. (S) Answers to open requests must not restore the trust:
-// they may arrive after the record has another owner. But a request that cannot be taken while the
-// record exists must not end the trust: it may be from another session of this run.
-func (m *Machine) endOwnership(key string, conditions []message.Condition) {
-	excludes := func(t member.Token) bool {
-		return slices.ContainsFunc(conditions, func(c message.Condition) bool {
-			return c.Key == key && c.Token != t
-		})
-	}
-	if i, ok := m.ownIndex(key); ok && !excludes(m.records.own[i].token) {
-		m.records.own = slices.Delete(m.records.own, i, i+1)
-		m.shown.changed = true
-	}
-	if slices.Contains(conditions, message.Condition{Key: key}) {
-		return
-	}
-	for i := range m.records.open {
-		o := &m.records.open[i]
-		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })
-	}
-}
-
-// ownIndex returns the position of key in own and whether key is there.
-func (m *Machine) ownIndex(key string) (int, bool) {
-	return slices.BinarySearchFunc(m.records.own, key, func(o ownRecord, key string) int {
-		return strings.Compare(o.key, key)
-	})
-}
-
-// noteOwned records that this run owns the record under key.
-func (m *Machine) noteOwned(key string, token member.Token) {
-	i, ok := m.ownIndex(key)
-	if !ok {
-		m.records.own = slices.Insert(m.records.own, i, ownRecord{})
-	}
-	m.records.own[i] = ownRecord{key: key, token: token, unseen: true}
-}
-
-// Holds returns the token of the record under key, and when this run must stop acting on the record
-// unless its trust is extended. Both results are zero unless this run owns the record and may act
-// on it now. (S) The record must be committed, in the held state and not revoked, and the leader
-// must have extended the trust in it.
-func (m *Machine) Holds(now time.Time, key string) (token member.Token, until time.Time) {
-	t := m.Owns(key)
-	if t.IsZero() || m.stopped || m.operator.leaving || !now.Before(m.records.until) {
-		return member.Token{}, time.Time{}
-	}
-	if e, ok := m.durable.Held.Records.Find(key); !ok || e.Revoked || e.Token != t ||
-		e.Owner != m.self {
-		return member.Token{}, time.Time{}
-	}
-	return t, m.records.until
-}
-
-// Owns returns the token of the record under key if a response made this run the owner of the
-// record, and this run has not asked to change it since. Otherwise Owns returns zero.
-func (m *Machine) Owns(key string) member.Token {
-	if i, ok := m.ownIndex(key); ok {
-		return m.records.own[i].token
-	}
-	return member.Token{}
-}
-
-// TrustsUntil returns when this run stops trusting its records unless the trust is extended.
-func (m *Machine) TrustsUntil() time.Time { return m.records.until }
-
 // Records returns the newest table that is known to be committed.
 func (m *Machine) Records() member.Records { return m.records.shown }
 
@@ -186,7 +104,7 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	}
 	if b.Reason == message.ReasonNone {
 		for _, key := range m.records.open[i].keys {
-			m.noteOwned(key, member.Token(b.Number))
+			m.noteOwned(ownRecord{key, member.Token(b.Number)})
 		}
 		m.noteCommitted(b.Number)
 	}
@@ -213,24 +131,6 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	m.tableDeadline(d)
 }
 
-// extendTrust handles the part of an ack that concerns records. (S) The trust then lasts until
-// holdMargin after the echoed stamp, which must be from this run.
-func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
-	m.noteCommitted(b.Committed)
-	e := b.Echo
-	if !b.Extends || e.Version != m.leader.Version || e.Incarnation != m.self.Incarnation ||
-		e.Clock > m.now.UnixNano() || e.Clock <= m.trustFrom {
-		return
-	}
-	m.trustUntil(time.Unix(0, e.Clock).Add(m.timing.holdMargin(b.Hold)))
-}
-
-func (m *Machine) trustUntil(t time.Time) {
-	if t.After(m.records.until) {
-		m.records.until = t
-	}
-}
-
 // noteCommitted records that the state n is committed. (S) It ignores numbers of a version that
 // this node does not hold.
 func (m *Machine) noteCommitted(n member.Number) {
@@ -247,31 +147,6 @@ func (m *Machine) showRecords() {
 	}
 	m.records.shown = m.durable.Held.Records
 	m.shown.changed = true
-}
-
-// dropLostRecords removes those own records that were dropped, changed or revoked. s is the held
-// state, and before is the state that it replaced. It checks only the records that changed and the
-// records that no state has shown yet.
-func (m *Machine) dropLostRecords(before, s member.State) {
-	for old, now := range s.Records.Changes(before.Records) {
-		if i, ok := m.ownIndex(cmp.Or(old.Key, now.Key)); ok {
-			m.records.own[i].unseen = true
-		}
-	}
-	kept := m.records.own[:0]
-	for _, o := range m.records.own {
-		if o.unseen && !member.Token(s.Number).Less(o.token) {
-			e, _ := s.Records.Find(o.key)
-			if e.Token != o.token || e.Revoked {
-				continue
-			}
-			o.unseen = false
-		}
-		kept = append(kept, o)
-	}
-	clear(m.records.own[len(kept):])
-	m.records.own = kept
-	m.showRecords()
 }
 
 // onRecordUpdate applies the record changes by which the leader made the next revision.

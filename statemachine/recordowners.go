@@ -182,53 +182,6 @@ func (m *Machine) tableDeadline(d *deadline) {
 	}
 }
 
-// ownerSilentAt returns the time after which an owner cannot trust its records unless this leader
-// extends the trust. (S) The time counts from the arrival of the owner's last answered keep-alive,
-// because the owner sent the keep-alive earlier. Without an answered keep-alive, it counts from the
-// start of this leadership, because no other leader had authority when this one was chosen.
-func (m *Machine) ownerSilentAt(o owner) time.Time {
-	last := o.lost // even if the owner has got its place back
-	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
-		last = p.extended
-	}
-	if last.IsZero() && o.id == m.lead.former {
-		return m.lead.since.Add(m.timing.LeaseTimeout)
-	}
-	if m.lead.since.After(last) {
-		last = m.lead.since
-	}
-	return last.Add(m.timing.HoldTimeout())
-}
-
-// formerLeader returns the leader of base's version, if this node followed it for so long that acks
-// of earlier leaders no longer extend any trust; otherwise zero. (S) M voters took base as the
-// newest state, so no other leader has had authority since.
-func (m *Machine) formerLeader(base member.Number) member.Identity {
-	f := &m.follow
-	if !f.claim.Chosen || f.claim.Version != base.Version ||
-		!m.due(f.since.Add(m.timing.onlyExtenderTimeout())) {
-		return member.Identity{}
-	}
-	return f.leader
-}
-
-// knowsRevocations reports whether an owner has shown that it trusts no revoked record.
-func (m *Machine) knowsRevocations(owner member.Identity) bool {
-	if owner == m.self {
-		return true
-	}
-	p := m.lead.peer(owner.Address)
-	return p != nil && p.id == owner && !p.number.IsZero() && !p.number.Less(p.revoked)
-}
-
-// mayExtend reports whether an ack to p extends p's trust in its records. (S) The leader must have
-// authority. The member p must have shown the revision that last took a record from it or gave it
-// its place.
-func (m *Machine) mayExtend(p *peer, echo message.Stamp) bool {
-	return p != nil && m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
-		echo.Version == m.leader.Version && echo.Incarnation == p.id.Incarnation
-}
-
 // updateOwners updates the owners for the state s that this leader now holds.
 func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable

@@ -95,7 +95,7 @@ func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	m.persist(d)
 	m.self.Incarnation = d.Incarnation
 	// Acks to the earlier run extend nothing (protocol.md 10, a new run).
-	m.records.until = time.Time{}
+	m.trust.until = time.Time{}
 	m.dropAttempt() // its ballot and candidate belong to the earlier run
 	m.askForPlace(m.join.target)
 }

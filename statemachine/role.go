@@ -103,7 +103,7 @@ func (m *Machine) replaceStore(a paxos.Acceptor) {
 	m.isolation = isolationState{noChosenSince: m.now}
 	m.follow = followerState{}
 	m.lead = leaderState{}
-	m.records = recordState{open: m.records.open}
+	m.records, m.trust = recordState{open: m.records.open}, trustState{}
 	m.propose = proposerState{} // its versions and rounds belong to the old cluster
 	m.inquiry = inquiryState{}
 	m.startWaitEnd = m.now.Add(m.timing.LeaseTimeout)

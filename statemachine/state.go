@@ -202,7 +202,8 @@ func (m *Machine) setHeld(s member.State) {
 	if before.Version < s.Version {
 		m.pace.yieldUntil = m.now // the election that this node voted in has ended
 	}
-	m.dropLostRecords(before, s)
+	m.dropLostRecords(before)
+	m.showRecords()
 	if m.role == member.Leading {
 		m.updateOwners(before, s)
 	}

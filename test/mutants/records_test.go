@@ -17,9 +17,9 @@ var records = []Mutant{
 		Name: "extended-without-authority",
 		Rule: "10: an ack extends only while the leader is quorate",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
-			Old:  "m.role == member.Leading && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
-			New:  "m.role == member.Leading && m.knowsRevocations(p.id) &&",
+			File: "statemachine/trust.go",
+			Old:  "if p != nil && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
+			New:  "if p != nil && m.knowsRevocations(p.id) &&",
 		}},
 		Test: "TestALeaderWithoutAuthorityExtendsNoRecord",
 	},
@@ -27,7 +27,7 @@ var records = []Mutant{
 		Name: "extended-unaware",
 		Rule: "10: an ack extends only an owner that showed the revision that last took a record from it",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "m.isQuorate(m.now) && m.knowsRevocations(p.id) &&",
 			New:  "m.isQuorate(m.now) && !p.number.IsZero() &&",
 		}},
@@ -36,8 +36,8 @@ var records = []Mutant{
 		Name: "extended-from-arrival",
 		Rule: "10: trust counts from the owner's own stamp, not from the arrival of the ack",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
-			Old:  "m.trustUntil(time.Unix(0, e.Clock).Add(",
+			File: "statemachine/trust.go",
+			Old:  "m.trustUntil(time.Unix(0, b.Echo.Clock).Add(",
 			New:  "m.trustUntil(m.now.Add(",
 		}},
 	},
@@ -69,7 +69,7 @@ var records = []Mutant{
 		Name: "owner-silent-too-early",
 		Rule: "10: records end if their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() / 2)",
 		}},
@@ -78,7 +78,7 @@ var records = []Mutant{
 		Name: "owner-silent-an-interval-too-early",
 		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.HoldTimeout() - m.timing.HeartbeatInterval)",
 		}},
@@ -96,7 +96,7 @@ var records = []Mutant{
 		Name: "former-leader-extends-itself",
 		Rule: "10: a leader extends itself for LeaseTimeout; the next leader then ends its records",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
 			New:  "return m.lead.since",
 		}},
@@ -105,7 +105,7 @@ var records = []Mutant{
 		Name: "former-leader-of-any-version",
 		Rule: "10: the former leader is known if this node followed the version of its base",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "f.claim.Version != base.Version ||",
 			New:  "f.claim.Version > base.Version ||",
 		}},
@@ -115,7 +115,7 @@ var records = []Mutant{
 		Name: "former-leader-extended-since",
 		Rule: "10: a former leader that follows is extended like every other member",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "\tif last.IsZero() && o.id == m.lead.former {",
 			New:  "\tif o.id == m.lead.former {",
 		}},
@@ -124,7 +124,7 @@ var records = []Mutant{
 		Name: "new-leader-ends-records",
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "\tif m.lead.since.After(last) {\n",
 			New:  "\tif last.After(m.lead.since) {\n",
 		}},
@@ -133,8 +133,8 @@ var records = []Mutant{
 		Name: "trusted-while-dropped",
 		Rule: "10: after sending a drop request, the owner no longer trusts the record",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
-			Old:  "\t\tm.records.own = slices.Delete(m.records.own, i, i+1)\n\t\tm.shown.changed = true\n",
+			File: "statemachine/trust.go",
+			Old:  "\t\tm.trust.own = slices.Delete(m.trust.own, i, i+1)\n\t\tm.shown.changed = true\n",
 			New:  "\t\tm.shown.changed = i >= 0\n",
 		}},
 	},
@@ -142,7 +142,7 @@ var records = []Mutant{
 		Name: "drop-unannounced",
 		Rule: "10: the step that sends a drop request reports the end of trust",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "\t\tm.shown.changed = true\n\t}\n\tif slices.Contains(conditions",
 			New:  "\t}\n\tif slices.Contains(conditions",
 		}},
@@ -160,7 +160,7 @@ var records = []Mutant{
 		Name: "trusted-by-an-old-answer",
 		Rule: "10: an answer that was under way when the record was dropped creates no trust",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == key })",
 			New:  "o.keys = slices.Clip(o.keys)",
 		}},
@@ -169,8 +169,8 @@ var records = []Mutant{
 		Name: "trust-ended-in-vain",
 		Rule: "10: a request that cannot be taken while the record exists ends no trust in it",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
-			Old:  "ok && !excludes(m.records.own[i].token) {",
+			File: "statemachine/trust.go",
+			Old:  "ok && !excludes(m.trust.own[i].token) {",
 			New:  "ok && excludes != nil {",
 		}},
 		Package: "statemachine", Test: "TestARequestInVainEndsNoTrust",
@@ -179,7 +179,7 @@ var records = []Mutant{
 		Name: "answer-voided-in-vain",
 		Rule: "10: a request under the condition of no record voids no earlier answer",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "if slices.Contains(conditions, message.Condition{Key: key}) {",
 			New:  "if slices.Contains(conditions, message.Condition{Key: key + key}) {",
 		}},
@@ -189,7 +189,7 @@ var records = []Mutant{
 		Name: "answer-restores-trust",
 		Rule: "10: a request with the token of the record voids earlier answers",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "if slices.Contains(conditions, message.Condition{Key: key}) {",
 			New:  "if len(conditions) > 0 {",
 		}},
@@ -249,24 +249,16 @@ var records = []Mutant{
 		Name: "trusted-while-revoked",
 		Rule: "10: the owner trusts no record that its held state shows as revoked",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
-			Old:  "!ok || e.Revoked || e.Token != t ||",
-			New:  "!ok || e.Token != t ||",
-
-			Alone: "dropLostRecords has removed the record when it was revoked",
-		}, {
-			File: "statemachine/ownrecords.go",
-			Old:  "if e.Token != o.token || e.Revoked {",
-			New:  "if e.Token != o.token {",
-
-			Alone: "Holds checks the mark of the held state too",
+			File: "statemachine/trust.go",
+			Old:  "e.Owner == m.self && !e.Revoked\n",
+			New:  "e.Owner == m.self\n",
 		}},
 	},
 	{
 		Name: "trusted-when-leaving",
 		Rule: "10: after sending MemberLeave, the owner no longer trusts its records",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "t.IsZero() || m.stopped || m.operator.leaving || !now",
 			New:  "t.IsZero() || m.stopped || !now",
 		}},
@@ -296,7 +288,7 @@ var records = []Mutant{
 		Name: "lost-owner-forgotten-when-back",
 		Rule: "10: the leader also waits for an owner that gets its seat back",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "\tlast := o.lost //",
 			New: "\tlast := o.lost\n\tif m.durable.Held.Roster.Has(o.id) {\n" +
 				"\t\tlast = time.Time{}\n\t} //",
@@ -364,7 +356,7 @@ var records = []Mutant{
 		Name: "loss-unnoted",
 		Rule: "10: an owner must have shown an unrequested loss before it is extended",
 		Edits: []Edit{{
-			File: "statemachine/leaderrecords.go",
+			File: "statemachine/trust.go",
 			Old:  "\t\tp.revoked = n\n",
 			New:  "\t\tp.revoked = member.Number{}\n",
 		}},

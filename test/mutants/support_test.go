@@ -70,8 +70,8 @@ var support = []Mutant{
 		Rule: "5: the leader ignores echoes of another version or run of itself",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "e.Version != m.leader.Version ||\n\t\te.Incarnation != m.self.Incarnation ||",
-			New:  "e.IsZero() ||",
+			Old:  "m.role != member.Leading || !m.isOwnStamp(e) {",
+			New:  "m.role != member.Leading || e.Clock > m.now.UnixNano() {",
 		}},
 	},
 	{
@@ -185,7 +185,7 @@ var support = []Mutant{
 		Rule: "5: after a clock may have stopped, only echoes of later stamps count for a lease",
 		Edits: []Edit{{
 			File: "statemachine/lease.go",
-			Old:  "p.id == e.Identity && p.echo > m.trustFrom {",
+			Old:  "p.id == e.Identity && p.echo > m.trust.from {",
 			New:  "p.id == e.Identity && p.echo != 0 {",
 		}},
 	},
@@ -193,8 +193,8 @@ var support = []Mutant{
 		Name: "records-after-its-clock-stopped",
 		Rule: "5: after a clock may have stopped, an owner trusts nothing by earlier keep-alives",
 		Edits: []Edit{{
-			File: "statemachine/lease.go",
-			Old:  "\tm.records.until = time.Time{}\n",
+			File: "statemachine/trust.go",
+			Old:  "\tm.trust.until = time.Time{}\n",
 			New:  "",
 		}},
 		Test: "TestStoppedOwnerEndsItsTrust",
@@ -203,8 +203,8 @@ var support = []Mutant{
 		Name: "trusted-by-an-echo-from-before",
 		Rule: "5: after a clock may have stopped, an ack to an earlier keep-alive restores no trust",
 		Edits: []Edit{{
-			File: "statemachine/ownrecords.go",
-			Old:  " || e.Clock <= m.trustFrom {",
+			File: "statemachine/trust.go",
+			Old:  " && b.Echo.Clock > m.trust.from {",
 			New:  " {",
 		}},
 		Test:    "TestAnEchoFromBeforeAClockStepRestoresNoTrust",
@@ -214,9 +214,9 @@ var support = []Mutant{
 		Name: "support-ends-with-trust",
 		Rule: "5: after a clock may have stopped, a node keeps its promises to others",
 		Edits: []Edit{{
-			File: "statemachine/lease.go",
-			Old:  "\tm.records.until = time.Time{}\n",
-			New:  "\tm.records.until, m.support = time.Time{}, supportState{}\n",
+			File: "statemachine/trust.go",
+			Old:  "\tm.trust.until = time.Time{}\n",
+			New:  "\tm.trust.until, m.support = time.Time{}, supportState{}\n",
 		}},
 		Test: "TestSupportOutlastsAStepOfTheWallClock",
 	},

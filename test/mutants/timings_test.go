@@ -48,7 +48,7 @@ var timings = []Mutant{
 		Name: "former-leader-by-its-own-lease",
 		Rule: "8, two sets: the records of the former leader end after the longer lease",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "return m.lead.since.Add(m.timing.LeaseTimeout)",
 			New:  "return m.lead.since.Add(m.timing.own.LeaseTimeout)",
 		}},
@@ -58,7 +58,7 @@ var timings = []Mutant{
 		Name: "drops-after-its-own-hold",
 		Rule: "8, two sets: a leader drops records after the longer HoldTimeout",
 		Edits: []Edit{{
-			File: "statemachine/recordowners.go",
+			File: "statemachine/trust.go",
 			Old:  "return last.Add(m.timing.HoldTimeout())",
 			New:  "return last.Add(m.timing.own.HoldTimeout())",
 		}},

@@ -104,8 +104,7 @@ func (m *Machine) stepDown(winner member.Claim, cause Cause) {
 		m.send(to, message.ReJoinCluster{GivenUp: given, Winner: winner})
 	}
 	if winner.IsZero() {
-		m.join.nextAt = m.now.Add(m.jitter(m.timing.roundJitter()))
-		m.inquiry.nextAt = m.now
+		m.schedule(steppedDown)
 		return
 	}
 	m.askForPlace(winner)
@@ -118,7 +117,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 	if !b.Winner.IsZero() {
 		cause = conflictCause(b.GivenUp, b.Winner)
 	}
-	if !m.leaveGivenUp(in, b.GivenUp, cause, 0) {
+	if !m.leaveGivenUp(in, b.GivenUp, cause, leaderLost) {
 		return
 	}
 	if m.role == member.Seeking && m.join.target == b.GivenUp {
@@ -130,7 +129,7 @@ func (m *Machine) onReJoin(in message.Message, b message.ReJoinCluster) {
 // leaveGivenUp leaves a leadership that the sender gave up, and ends this node's support for it. If
 // the sender was not its leader, leaveGivenUp drops the message and returns false.
 func (m *Machine) leaveGivenUp(
-	in message.Message, given member.Claim, cause Cause, pause time.Duration,
+	in message.Message, given member.Claim, cause Cause, why waitReason,
 ) bool {
 	if given.Leader != in.From.Address {
 		m.drop(in, message.ReasonOtherLeader)
@@ -138,7 +137,7 @@ func (m *Machine) leaveGivenUp(
 	}
 	m.freeSupport(in.From, given)
 	if m.follows(in.From) && m.leader == given {
-		m.suspectLeader(Trace{Event: in.Body.Kind(), Cause: cause}, pause)
+		m.suspectLeader(Trace{Event: in.Body.Kind(), Cause: cause}, why)
 	}
 	return true
 }

@@ -15,7 +15,7 @@ import (
 type joinState struct {
 	id         uint64    // id of the current round
 	roundStart time.Time // when the round began
-	nextAt     time.Time // when the next round begins
+	nextAt     time.Time // when the next round begins; see schedule
 	since      time.Time // when the first round began; zero while there is a leader
 	widenAt    time.Time // when to ask further seeds in this round; zero if never
 	widened    int       // number of seeds asked in addition to the greatest seed
@@ -67,7 +67,7 @@ func (m *Machine) tickJoin() {
 	}
 	m.join.id = m.cfg.Rand.Uint64()
 	m.join.roundStart = m.now
-	m.join.nextAt = m.now.Add(m.timing.RetryInterval + m.jitter(m.timing.roundJitter()))
+	m.schedule(roundBegan)
 	m.join.target, m.join.refused = member.Claim{}, member.Claim{}
 	m.trace(Trace{Kind: Discovering})
 	first := m.join.since.IsZero()

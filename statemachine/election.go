@@ -14,7 +14,6 @@ import (
 type proposerState struct {
 	paxos.Proposer
 	sentAt time.Time // when the current proposal was made
-	at     time.Time // earliest start of a founding, or of an election above this leader's version
 }
 
 // isProposing reports whether there is an attempt in progress.
@@ -81,7 +80,7 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 		// (S) Any answer that shows a held state or another list of seeds stops a founding
 		// (protocol.md 4).
 		m.failAttempt()
-		m.propose.at = m.now.Add(m.timing.RetryInterval)
+		m.schedule(foundingStopped)
 	default:
 		v := paxos.Vote{
 			From:     in.From,
@@ -114,8 +113,7 @@ func (m *Machine) learnState(from member.Identity, s member.State) bool {
 		return false
 	}
 	m.takeState(s)
-	m.inquiry.nextAt = m.now
-	m.join.nextAt = m.now
+	m.schedule(learned)
 	return true
 }
 
@@ -192,7 +190,7 @@ func (m *Machine) tickPropose() {
 		}
 		return
 	}
-	if m.role == member.Leading && m.boundAbove() && !m.now.Before(m.propose.at) {
+	if m.role == member.Leading && m.boundAbove() && m.due(m.inquiry.nextAt) {
 		m.propose.Proposer = m.propose.SeeVersion(m.lead.boundSeen + 1)
 		m.beginElection(false, m.self.Address)
 	}
@@ -205,39 +203,26 @@ func (m *Machine) boundAbove() bool {
 }
 
 func (m *Machine) electionDeadline(d *deadline) {
-	if m.isProposing() {
+	switch {
+	case m.isProposing():
 		d.add(m.attemptEnd())
-		return
-	}
-	if m.shouldElect() {
+	case m.shouldElect():
 		d.add(m.inquiry.nextAt)
-	}
-	founding := m.role == member.Provisional && m.heldNumber().IsZero()
-	if m.role == member.Leading && m.boundAbove() || founding {
-		switch {
-		case m.propose.at.After(m.now):
-			d.add(m.propose.at)
-		case m.startWaitEnd.After(m.now):
-			d.add(m.startWaitEnd)
-		case founding:
-			d.addFuture(m.now, m.gatheredAt())
-		}
+	case m.role == member.Leading && m.boundAbove():
+		d.addFuture(m.now, m.inquiry.nextAt)
+	case m.role == member.Provisional && m.heldNumber().IsZero():
+		d.addFuture(m.now, latest(m.inquiry.nextAt, m.startWaitEnd, m.gatheredAt()))
 	}
 }
 
-// failAttempt ends the attempt and schedules the next attempt. The pause grows with the node's rank
-// in the roster and with each failure, and includes jitter, so that contenders do not keep
-// interrupting each other.
+// failAttempt ends the attempt and schedules the next one.
 func (m *Machine) failAttempt() {
 	a := m.propose.Attempt
 	m.trace(Trace{
 		Kind: GaveUpProposal, Peer: a.Candidates[0], Version: a.ID.Version, Stage: a.Stage,
 	})
 	m.propose.Proposer = m.propose.Fail()
-	fails := m.propose.Failures
-	wait := m.timing.againTimeout(m.rank(), fails) + m.jitter(m.timing.againJitter(fails))
-	m.inquiry.nextAt = m.now.Add(wait)
-	m.propose.at = m.now.Add(wait)
+	m.schedule(failed)
 	if a.NoneAble() {
 		m.noteRefusals(a)
 	}

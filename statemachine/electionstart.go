@@ -19,7 +19,7 @@ type inquiryState struct {
 	version   uint64 // held version when the query was sent
 	unhealthy []member.Address
 	fails     int       // queries in a row that led to no proposal
-	nextAt    time.Time // when the next query is due
+	nextAt    time.Time // when the next query, or proposal without one, is due; see schedule
 }
 
 // shouldElect reports whether this node should ask the voters and propose: it has a vote, may lead,
@@ -118,30 +118,13 @@ func (m *Machine) tickInquiry() {
 	if !m.shouldElect() || !m.due(m.inquiry.nextAt) {
 		return
 	}
-	if at := m.candidacyAt(); m.now.Before(at) {
-		m.inquiry.nextAt = at
+	if m.postponeInquiry() {
 		return
 	}
-	if m.now.Before(m.pace.yieldUntil) {
-		m.inquiry.nextAt = m.pace.yieldUntil
-		return
-	}
-	// Before the end of the wait this node would refuse its own proposal.
-	if m.now.Before(m.startWaitEnd) && m.durable.Held.Leader != m.self.Address {
-		m.inquiry.nextAt = m.startWaitEnd
-		return
-	}
-	if m.supportsOther(m.self.Voter()) {
-		// The support of the other voters ends at about the same time.
-		m.inquiry.nextAt = m.support.until.Add(m.turnDelay())
-		return
-	}
-	m.inquiry = inquiryState{
-		id:      m.cfg.Rand.Uint64() | 1,
-		version: m.heldNumber().Version,
-		nextAt:  m.now.Add(m.timing.voteTimeout(m.inquiry.fails)),
-		fails:   min(m.inquiry.fails+1, paxos.MaxFailures),
-	}
+	m.schedule(queried)
+	q := &m.inquiry
+	q.id, q.version, q.unhealthy = m.cfg.Rand.Uint64()|1, m.heldNumber().Version, nil
+	q.fails = min(q.fails+1, paxos.MaxFailures)
 	m.trace(Trace{Kind: Asking})
 	for _, e := range m.durable.Held.Roster {
 		if e.IsVoter() {

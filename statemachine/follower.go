@@ -50,7 +50,7 @@ func (m *Machine) tickFollow() {
 		if m.follow.heardAt.After(m.follow.healthyAt) {
 			cause = CauseLease // its acks show that it has no majority
 		}
-		m.suspectLeader(Trace{Cause: cause}, 0)
+		m.suspectLeader(Trace{Cause: cause}, leaderLost)
 		return
 	}
 	if m.due(m.probeAt()) {
@@ -95,11 +95,7 @@ func (m *Machine) followDeadline(d *deadline) {
 
 // lostAt returns the time at which this node considers the leader lost (protocol.md 6, 1).
 func (m *Machine) lostAt() time.Time {
-	last := m.follow.healthyAt
-	if m.follow.since.After(last) {
-		last = m.follow.since
-	}
-	return last.Add(m.outlastSaves(m.timing.LeaderTimeout))
+	return latest(m.follow.healthyAt, m.follow.since).Add(m.outlastSaves(m.timing.LeaderTimeout))
 }
 
 // followsHealthy reports whether this node follows a chosen leader that is healthy.
@@ -143,22 +139,15 @@ func (m *Machine) overruleLeader(cause Cause) {
 	m.forgetLeader()
 }
 
-// suspectLeader considers the leader lost and leaves it. The view then shows no leader, and an
-// election starts after the pause. t contains the cause, and the message if one caused the loss.
-func (m *Machine) suspectLeader(t Trace, pause time.Duration) {
+// suspectLeader considers the leader lost and leaves it, so the view shows no leader. t contains
+// the cause, and the message if one caused the loss.
+func (m *Machine) suspectLeader(t Trace, why waitReason) {
 	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
-	m.inquiry.nextAt, m.inquiry.fails = m.now.Add(pause+m.turnDelay()), 0
-	// A voter asks the other voters first; a node without a vote can only ask the seeds.
-	m.join.nextAt = m.now.Add(pause)
-	if m.isVoter() {
-		if m.support.until.After(m.join.nextAt) {
-			m.join.nextAt = m.support.until
-		}
-		m.join.nextAt = m.join.nextAt.Add(m.timing.HeartbeatInterval)
-	}
+	m.inquiry.fails = 0
+	m.schedule(why)
 }
 
 // probeAt returns the time of the next probe of the leader's host; zero for never. If the host
@@ -191,9 +180,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 	}
 	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
 		m.follow.leader == p.Leader {
-		// The other followers notice the refusal at about the same time.
-		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash},
-			m.timing.endedTurn())
+		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, leaderEnded)
 	}
 	return m.endCall()
 }

@@ -152,7 +152,7 @@ func (m *Machine) showHeld(follower member.Identity) {
 // active members and a majority of the seeds follow it.
 func (m *Machine) tickFounding() {
 	if m.role != member.Provisional || !m.heldNumber().IsZero() || m.cfg.JoinOnly ||
-		m.isProposing() || m.now.Before(m.propose.at) || m.now.Before(m.startWaitEnd) {
+		m.isProposing() || m.now.Before(m.inquiry.nextAt) || m.now.Before(m.startWaitEnd) {
 		return
 	}
 	if _, _, holds := m.heardSeeds(); holds {

@@ -196,14 +196,11 @@ func (m *Machine) preferredAt(e member.Member) time.Time {
 		e.Preference <= m.traits.Preference || !m.canSucceedNow(e) {
 		return time.Time{}
 	}
-	at := m.lead.peer(e.Address).activeSince
-	if !at.IsZero() {
-		at = at.Add(m.cfg.HandOverToPreferred)
+	since := m.lead.peer(e.Address).activeSince
+	if since.IsZero() {
+		return since
 	}
-	if until := m.findSetback(e.Address).until; !at.IsZero() && until.After(at) {
-		return until
-	}
-	return at
+	return latest(since.Add(m.cfg.HandOverToPreferred), m.findSetback(e.Address).until)
 }
 
 // offersTo reports whether this leader would hand over to a member that does not hear M voters. The
@@ -268,15 +265,13 @@ func (m *Machine) handOver(successors []member.Address, stays bool) {
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
 	}
-	m.join.nextAt = m.now.Add(m.timing.RetryInterval)
+	m.schedule(handedOver)
 	if to.IsZero() {
-		m.inquiry.nextAt = m.now
 		return
 	}
 	o := &m.operator
 	o.successors, o.named, o.proven = successors, false, m.quorum > 2
 	o.handOverUntil = m.now.Add(m.timing.LeaderTimeout)
-	m.inquiry.nextAt = o.handOverUntil
 	o.handOverAt = m.now
 }
 
@@ -346,7 +341,8 @@ func (m *Machine) noteRefusals(a paxos.Attempt) {
 	}
 	if o.handOverAt = m.now; len(a.Candidates) == len(o.successors) {
 		m.endHandOver()
-		o.refused, m.inquiry.nextAt = true, m.now
+		o.refused = true
+		m.schedule(successorsRefused)
 	}
 }
 
@@ -380,11 +376,11 @@ func (m *Machine) onMemberLeave(in message.Message, b message.MemberLeave) {
 	if b.GivenUp.IsZero() {
 		m.markMemberLeaving(in)
 	} else {
-		pause := m.timing.successorTimeout()
+		why := leaderHandsOver
 		if b.Successor.IsZero() {
-			pause = m.timing.endedTurn()
+			why = leaderEnded
 		}
-		m.leaveGivenUp(in, b.GivenUp, CauseHandOver, pause)
+		m.leaveGivenUp(in, b.GivenUp, CauseHandOver, why)
 	}
 }
 

@@ -14,9 +14,7 @@ import (
 // askForPlace leaves the current leader and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
-	if next := m.now.Add(m.timing.RetryInterval); m.join.nextAt.Before(next) {
-		m.join.nextAt = next.Add(m.jitter(m.timing.roundJitter()))
-	}
+	m.schedule(placeAsked)
 	m.trace(Trace{Kind: Joining, Peer: c.Leader, Version: c.Version})
 	m.send(c.Leader, message.JoinClusterRequest{
 		Name:  m.cfg.Name,

@@ -219,21 +219,12 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 	return true
 }
 
-// ackFollowers sends an ack to each member that showed this leader's version.
-func (m *Machine) ackFollowers() {
+// sendAcks sends a stamped ack to each member that showed this leader's version, or to all.
+func (m *Machine) sendAcks(all bool) {
 	for _, p := range m.lead.peers {
-		if p.number.Version == m.leader.Version {
+		if all || p.number.Version == m.leader.Version {
 			m.sendAck(p.id.Address, p.stamp, true)
 		}
-	}
-}
-
-// stampMembers sends a stamped ack to every member when another node proposed this leader. All
-// members get their state now, so their first keep-alives can echo a stamp: authority begins a
-// round trip sooner.
-func (m *Machine) stampMembers() {
-	for _, p := range m.lead.peers {
-		m.sendAck(p.id.Address, p.stamp, true)
 	}
 }
 

@@ -155,13 +155,8 @@ func (m *Machine) stepDownAt() time.Time {
 	if m.role != member.Leading {
 		return time.Time{}
 	}
-	last := m.lead.since
-	for _, t := range []time.Time{m.leaseEnd(m.now), time.Unix(0, m.trust.from)} {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last.Add(m.outlastSaves(m.timing.LeaderTimeout))
+	return latest(m.lead.since, m.leaseEnd(m.now), time.Unix(0, m.trust.from)).
+		Add(m.outlastSaves(m.timing.LeaderTimeout))
 }
 
 func (m *Machine) leadDeadline(d *deadline) {
@@ -227,6 +222,6 @@ func (m *Machine) noteBound(in message.Message, version uint64) bool {
 	}
 	m.trace(Trace{Kind: Raised, Peer: in.From.Address, Version: version})
 	m.lead.boundSeen, m.raisedAt = version, m.now
-	m.propose.at = m.now
+	m.schedule(mustExceed)
 	return true
 }

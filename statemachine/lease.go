@@ -117,14 +117,14 @@ func (m *Machine) noteAuthority() {
 	q := !m.stopped && m.isQuorate(m.now)
 	if q {
 		// (S) While this node has authority, no other leader can have revoked a record.
-		m.trustUntil(m.now.Add(m.timing.selfMargin()))
+		m.trust.until = latest(m.trust.until, m.now.Add(m.timing.selfMargin()))
 	}
 	switch {
 	case q && !m.lead.quorate:
 		m.lead.quorate, m.lead.quorateSince = true, m.now
 		m.shown.changed = true
 		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
-		m.ackFollowers()
+		m.sendAcks(false)
 	case !q && m.lead.quorate:
 		m.lead.quorate = false
 		m.shown.changed = true

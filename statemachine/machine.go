@@ -140,8 +140,7 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 		m.startWaitEnd = now.Add(m.timing.LeaseTimeout)
 	}
 	m.isolation.noChosenSince = now
-	m.join.nextAt = now
-	m.inquiry.nextAt = now
+	m.schedule(started)
 	return m
 }
 
@@ -246,6 +245,9 @@ func (d *deadline) addFuture(now, t time.Time) {
 		d.add(t)
 	}
 }
+
+// latest returns the latest of the times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // due reports whether the timer t is armed and has expired.
 func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) }

@@ -62,9 +62,7 @@ func (m *Machine) outlastSaves(wait time.Duration) time.Duration {
 
 // yieldFor lets a proposer that this node voted for go first while others save.
 func (m *Machine) yieldFor(now time.Time, save time.Duration) {
-	if until := now.Add(m.timing.outlastSaves(0, save)); m.pace.yieldUntil.Before(until) {
-		m.pace.yieldUntil = until
-	}
+	m.pace.yieldUntil = latest(m.pace.yieldUntil, now.Add(m.timing.outlastSaves(0, save)))
 }
 
 // attemptEnd returns when the attempt fails. For a named successor, only the saves of it count.

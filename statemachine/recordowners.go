@@ -159,7 +159,7 @@ func (m *Machine) commitState() {
 	}
 	if m.lead.commitUnannounced {
 		m.lead.commitUnannounced = false
-		m.ackFollowers()
+		m.sendAcks(false)
 	}
 }
 

@@ -24,7 +24,7 @@ func (m *Machine) noteRun(from member.Identity) {
 	case f.leader.StoreID != from.StoreID:
 		f.replaced = true
 	case from.Incarnation > f.leader.Incarnation:
-		m.suspectLeader(Trace{Cause: CauseCrash}, 0)
+		m.suspectLeader(Trace{Cause: CauseCrash}, leaderLost)
 	}
 }
 
@@ -49,10 +49,7 @@ func (m *Machine) noteEnded(id member.Identity) {
 		return o.Address == id.Address
 	})
 	if m.role == member.Seeking && m.durable.Held.Leader == id.Address {
-		// The question may wait for the end of the support for that run.
-		if next := m.now.Add(m.turnDelay()); next.Before(m.inquiry.nextAt) {
-			m.inquiry.nextAt = next
-		}
+		m.schedule(runEnded)
 	}
 }
 

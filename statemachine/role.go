@@ -108,7 +108,8 @@ func (m *Machine) replaceStore(a paxos.Acceptor) {
 	m.inquiry = inquiryState{}
 	m.startWaitEnd = m.now.Add(m.timing.LeaseTimeout)
 	m.soft = member.State{}
-	m.join = joinState{nextAt: m.now}
+	m.join = joinState{}
+	m.schedule(started)
 	// Messages queued in this call are from the run that has ended.
 	m.out.Send = nil
 }
@@ -162,7 +163,6 @@ func (m *Machine) becomeProvisional(s member.State) {
 		member.Seeking)
 	m.soft = s
 	m.startLead(s.Roster)
-	m.propose.at = m.now
 	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
 	m.announceToSeeds()
 	m.answerAskers()

@@ -76,10 +76,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
 		// The leader must have been quorate during all of that time.
-		if m.lead.quorateSince.After(p.heard) {
-			return m.lead.quorateSince.Add(m.timing.TTLTimeout)
-		}
-		return p.heard.Add(m.timing.TTLTimeout)
+		return latest(p.heard, m.lead.quorateSince).Add(m.timing.TTLTimeout)
 	}
 	return time.Time{}
 }
@@ -96,10 +93,9 @@ func (m *Machine) addStatusDeadline(d *deadline, e member.Member) {
 	if _, ended := m.findEnded(e); ended || m.hasReturned(e) {
 		at = m.lead.statusAt
 	}
-	if !at.IsZero() && at.Before(m.lead.statusAt) {
-		at = m.lead.statusAt
+	if !at.IsZero() {
+		d.add(latest(at, m.lead.statusAt))
 	}
-	d.add(at)
 }
 
 // checkSilence changes the statuses of members that have been silent for too long or are heard
@@ -291,10 +287,7 @@ func (m *Machine) changeRoster(r member.Roster, about member.Address) {
 	if m.role == member.Leading {
 		m.announceChange(about)
 	} else if m.lead.softSyncAt.IsZero() {
-		m.lead.softSyncAt = m.now
-		if at := m.lead.softSyncedAt.Add(m.timing.stateInterval(len(r))); at.After(m.now) {
-			m.lead.softSyncAt = at
-		}
+		m.lead.softSyncAt = latest(m.now, m.lead.softSyncedAt.Add(m.timing.stateInterval(len(r))))
 	}
 }
 

@@ -187,7 +187,9 @@ func (m *Machine) takeState(s member.State) {
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	if s.Version > before.Version && s.LeaderIdentity() == m.self {
 		m.becomeLeader(member.Identity{})
-		m.stampMembers()
+		// Another node proposed this leader, and sends its state to all members now. So their first
+		// keep-alives can echo a stamp: authority begins a round trip sooner.
+		m.sendAcks(true)
 	}
 }
 

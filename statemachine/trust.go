@@ -126,13 +126,8 @@ func (m *Machine) ownIndex(key string) (int, bool) {
 // holdMargin after the echoed stamp, which must be from this run.
 func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	if b.Extends && m.isOwnStamp(b.Echo) && b.Echo.Clock > m.trust.from {
-		m.trustUntil(time.Unix(0, b.Echo.Clock).Add(m.timing.holdMargin(b.Hold)))
-	}
-}
-
-func (m *Machine) trustUntil(t time.Time) {
-	if t.After(m.trust.until) {
-		m.trust.until = t
+		sent := time.Unix(0, b.Echo.Clock)
+		m.trust.until = latest(m.trust.until, sent.Add(m.timing.holdMargin(b.Hold)))
 	}
 }
 
@@ -155,16 +150,13 @@ func (m *Machine) EndTrust(now time.Time) {
 // start of this leadership, because no other leader had authority when this one was chosen.
 func (m *Machine) ownerSilentAt(o owner) time.Time {
 	last := o.lost // even if the owner has got its place back
-	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id && p.extended.After(last) {
-		last = p.extended
+	if p := m.lead.peer(o.id.Address); p != nil && p.id == o.id {
+		last = latest(last, p.extended)
 	}
 	if last.IsZero() && o.id == m.lead.former {
 		return m.lead.since.Add(m.timing.LeaseTimeout)
 	}
-	if m.lead.since.After(last) {
-		last = m.lead.since
-	}
-	return last.Add(m.timing.HoldTimeout())
+	return latest(last, m.lead.since).Add(m.timing.HoldTimeout())
 }
 
 // formerLeader returns the leader of base's version, if this node followed it for so long that acks

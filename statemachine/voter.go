@@ -202,26 +202,18 @@ var reasonOf = [...]message.Reason{
 // deferToProposer lets the proposer of p, for which this node just voted, go first: this node does
 // not propose for a while. If it accepted a candidate other than its leader, it leaves its leader.
 func (m *Machine) deferToProposer(p message.Proposal) {
-	pause := m.timing.HeartbeatInterval
 	m.inquiry.id = 0 // otherwise late answers would make this node propose
-	// The pause includes the turn of this node, in case the proposer dies now.
-	if until := m.now.Add(pause + m.turnDelay()); m.inquiry.nextAt.Before(until) {
-		m.inquiry.nextAt = until
-	}
 	m.pace.grantedAt = m.now
 	m.yieldFor(m.now, m.recentPace(m.pace.told))
-	if p.Stage == message.Pre {
-		return
+	if p.Stage == message.Formal {
+		m.dropAttempt()
+		switch to := p.State.Leader; {
+		case to == m.self.Address || to == m.leader.Leader || !m.leader.Chosen:
+		case m.role == member.Leading:
+			m.stepDown(member.Claim{}, CauseOutvoted)
+		default:
+			m.suspectLeader(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, leaderLost)
+		}
 	}
-	m.dropAttempt()
-	if p.State.Leader == m.self.Address {
-		return
-	}
-	switch {
-	case m.role == member.Leading:
-		m.stepDown(member.Claim{}, CauseOutvoted)
-		m.inquiry.nextAt = m.now.Add(pause)
-	case m.role == member.Following && m.leader.Chosen && m.leader.Leader != p.State.Leader:
-		m.suspectLeader(Trace{Event: message.KindProposal, Cause: CauseOutvoted}, pause)
-	}
+	m.schedule(granted)
 }

@@ -144,7 +144,7 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
+			Old:  "\t\tcase m.role == member.Leading:\n\t\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
 			New:  "\tcase m.role == member.Leading:\n",
 		}, {
 			File: "statemachine/electionstart.go",
@@ -157,7 +157,7 @@ var election = []Mutant{
 		Rule: "6, 5: a leader that accepts another steps down",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "\tcase m.role == member.Leading:\n\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
+			Old:  "\t\tcase m.role == member.Leading:\n\t\t\tm.stepDown(member.Claim{}, CauseOutvoted)\n",
 			New:  "\tcase m.role == member.Leading:\n",
 		}},
 		Test: "TestLeaderThatAcceptsStepsDown",
@@ -458,9 +458,9 @@ var election = []Mutant{
 		Name: "contenders-do-not-hold-back",
 		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
 		Edits: []Edit{{
-			File: "statemachine/electionstart.go",
-			Old:  "if m.now.Before(m.pace.yieldUntil) {",
-			New:  "if false {",
+			File: "statemachine/waits.go",
+			Old:  "case m.now.Before(m.pace.yieldUntil):",
+			New:  "case false:",
 		}},
 		Test: "TestElectionsOutlastSlowDisks",
 	},
@@ -469,8 +469,8 @@ var election = []Mutant{
 		Rule: "6, slow disks: a leader waits for a lease for four saves",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
-			Old:  "last.Add(m.outlastSaves(m.timing.LeaderTimeout))",
-			New:  "last.Add(m.timing.LeaderTimeout)",
+			Old:  "Add(m.outlastSaves(m.timing.LeaderTimeout))",
+			New:  "Add(m.timing.LeaderTimeout)",
 		}},
 		Test: "TestElectionsOutlastSlowDisks",
 	},

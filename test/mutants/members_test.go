@@ -46,8 +46,8 @@ var members = []Mutant{
 		Rule: "3: a silent member leaves only if the leader was quorate all that time",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "if m.lead.quorateSince.After(p.heard) {",
-			New:  "if false {",
+			Old:  "return latest(p.heard, m.lead.quorateSince).Add(",
+			New:  "return p.heard.Add(",
 		}},
 	},
 	{
@@ -55,12 +55,8 @@ var members = []Mutant{
 		Rule: "3: a member leaves after a silence of TTLTimeout",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "\t\treturn p.heard.Add(m.timing.TTLTimeout)\n\t}\n\treturn time.Time{}",
-			New:  "\t\treturn p.heard.Add(m.timing.HeartbeatTimeout)\n\t}\n\treturn time.Time{}",
-		}, {
-			File: "statemachine/roster.go",
-			Old:  "return m.lead.quorateSince.Add(m.timing.TTLTimeout)",
-			New:  "return m.lead.quorateSince.Add(m.timing.HeartbeatTimeout)",
+			Old:  "return latest(p.heard, m.lead.quorateSince).Add(m.timing.TTLTimeout)",
+			New:  "return latest(p.heard, m.lead.quorateSince).Add(m.timing.HeartbeatTimeout)",
 		}},
 	},
 	{

@@ -94,8 +94,8 @@ var preferences = []Mutant{
 		Rule: "6, preference: the preferred member must have been active for the configured time",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "\t\tat = at.Add(m.cfg.HandOverToPreferred)\n",
-			New:  "",
+			Old:  "latest(since.Add(m.cfg.HandOverToPreferred), ",
+			New:  "latest(since, ",
 		}},
 	},
 	{

@@ -37,8 +37,8 @@ var records = []Mutant{
 		Rule: "10: trust counts from the owner's own stamp, not from the arrival of the ack",
 		Edits: []Edit{{
 			File: "statemachine/trust.go",
-			Old:  "m.trustUntil(time.Unix(0, b.Echo.Clock).Add(",
-			New:  "m.trustUntil(m.now.Add(",
+			Old:  "sent := time.Unix(0, b.Echo.Clock)",
+			New:  "sent := m.now",
 		}},
 	},
 	{
@@ -70,8 +70,8 @@ var records = []Mutant{
 		Rule: "10: records end if their owner was not extended for HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/trust.go",
-			Old:  "return last.Add(m.timing.HoldTimeout())",
-			New:  "return last.Add(m.timing.HoldTimeout() / 2)",
+			Old:  "return latest(last, m.lead.since).Add(m.timing.HoldTimeout())",
+			New:  "return latest(last, m.lead.since).Add(m.timing.HoldTimeout() / 2)",
 		}},
 	},
 	{
@@ -79,8 +79,9 @@ var records = []Mutant{
 		Rule: "10: records end HoldTimeout after the last extension of their owner, and not sooner",
 		Edits: []Edit{{
 			File: "statemachine/trust.go",
-			Old:  "return last.Add(m.timing.HoldTimeout())",
-			New:  "return last.Add(m.timing.HoldTimeout() - m.timing.HeartbeatInterval)",
+			Old:  "latest(last, m.lead.since).Add(m.timing.HoldTimeout())",
+			New: "latest(last, m.lead.since).Add(m.timing.HoldTimeout()).\n" +
+				"\t\tAdd(-m.timing.HeartbeatInterval)",
 		}},
 	},
 	{
@@ -125,8 +126,8 @@ var records = []Mutant{
 		Rule: "10: a new leader counts the silence of owners from its election",
 		Edits: []Edit{{
 			File: "statemachine/trust.go",
-			Old:  "\tif m.lead.since.After(last) {\n",
-			New:  "\tif last.After(m.lead.since) {\n",
+			Old:  "return latest(last, m.lead.since).Add(",
+			New:  "return last.Add(",
 		}},
 	},
 	{

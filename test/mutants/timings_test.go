@@ -59,8 +59,8 @@ var timings = []Mutant{
 		Rule: "8, two sets: a leader drops records after the longer HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/trust.go",
-			Old:  "return last.Add(m.timing.HoldTimeout())",
-			New:  "return last.Add(m.timing.own.HoldTimeout())",
+			Old:  "return latest(last, m.lead.since).Add(m.timing.HoldTimeout())",
+			New:  "return latest(last, m.lead.since).Add(m.timing.own.HoldTimeout())",
 		}},
 		Test: "TestALeaderDropsAfterTheLongerHold",
 	},

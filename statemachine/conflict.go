@@ -23,7 +23,7 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	case c.IsZero() || c.Leader == m.self.Address || m.stopped,
 		c.Chosen && c.Version < m.heldNumber().Version,
 		c.Chosen && c.Version == m.heldNumber().Version && c.Leader != m.durable.Held.Leader,
-		!c.BetterThan(m.leader),
+		!c.BetterThan(m.claim()),
 		c == m.join.unresponsive:
 		return
 	case m.role == member.Seeking && c == m.join.suspected && from != c.Leader:
@@ -34,13 +34,13 @@ func (m *Machine) handleClaim(c member.Claim, from member.Address) {
 	}
 	switch m.role {
 	case member.Leading, member.Provisional:
-		m.stepDown(c, conflictCause(m.leader, c))
+		m.stepDown(c, conflictCause(m.claim(), c))
 	case member.Following:
 		// Every node that knows a better claim sends it to the losing leader.
-		if m.leader.Leader != c.Leader {
-			m.send(m.leader.Leader, message.LeaderRelieve{Winner: c})
+		if m.claim().Leader != c.Leader {
+			m.send(m.claim().Leader, message.LeaderRelieve{Winner: c})
 		}
-		m.overruleLeader(conflictCause(m.leader, c))
+		m.overruleLeader(conflictCause(m.claim(), c))
 		m.askForPlace(c)
 	case member.Seeking:
 		m.askForPlace(c)
@@ -81,9 +81,9 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 	if in.Claim.IsZero() {
 		m.noteEnded(in.From)
 	}
-	if m.leader.BetterThan(in.Claim) {
+	if m.claim().BetterThan(in.Claim) {
 		m.refuse(in, message.ReasonWorseClaim)
-		m.send(in.From.Address, message.LeaderRelieve{Winner: m.leader})
+		m.send(in.From.Address, message.LeaderRelieve{Winner: m.claim()})
 	}
 	m.send(in.From.Address, message.SeedKeepAliveAck{})
 }
@@ -91,13 +91,13 @@ func (m *Machine) onSeedKeepAlive(in message.Message) {
 // stepDown gives up leadership and sends ReJoinCluster to all members, including joining members
 // (case4 of the original design). This run never leads this version again.
 func (m *Machine) stepDown(winner member.Claim, cause Cause) {
-	given := m.leader
+	given := m.claim()
 	members := addresses(m.shownState().Roster)
 	for _, j := range m.lead.waiting {
 		members = append(members, j.Address)
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: winner.Leader, Version: given.Version, Cause: cause})
-	m.endLeadership(given)
+	m.endLeadership()
 	// These messages are sent after the leadership has ended. So their headers contain no claim, and
 	// the receivers do not ask this node for a place.
 	for _, to := range m.targets(members) {
@@ -136,7 +136,7 @@ func (m *Machine) leaveGivenUp(
 		return false
 	}
 	m.freeSupport(in.From, given)
-	if m.follows(in.From) && m.leader == given {
+	if m.follows(in.From) && m.claim() == given {
 		m.suspectLeader(Trace{Event: in.Body.Kind(), Cause: cause}, why)
 	}
 	return true

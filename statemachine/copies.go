@@ -130,7 +130,7 @@ func (m *Machine) findLater(in message.Message, s member.State) {
 
 // reportLater notifies all members that the sender holds a later state, and exceeds its version.
 func (m *Machine) reportLater(in message.Message, version uint64) {
-	if !m.noteBound(in, max(version, m.leader.Version+1)) {
+	if !m.noteBound(in, max(version, m.claim().Version+1)) {
 		return
 	}
 	m.noteLater(in.From.Address, version)

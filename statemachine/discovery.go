@@ -209,7 +209,7 @@ func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.findLater(in, b.Held)
 	m.learnIfEmpty(in.From, b.Held)
 	m.send(in.From.Address, message.LeaderResponse{ID: b.ID, Held: m.heldNumber()})
-	if !m.leader.IsZero() {
+	if !m.claim().IsZero() {
 		return
 	}
 	a := asker{in.From.Address, b.ID, m.now}

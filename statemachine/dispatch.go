@@ -112,7 +112,7 @@ func (m *Machine) admit(in message.Message) bool {
 // because a process that merely knows the secret must not be able to stop a leader.
 func (m *Machine) provesSplitVersion(in message.Message) bool {
 	c := in.Claim
-	return c.Chosen && m.role == member.Leading && c.Version == m.leader.Version &&
+	return c.Chosen && m.role == member.Leading && c.Version == m.claim().Version &&
 		c.Leader != m.self.Address && in.Cluster == m.clusterID() &&
 		m.durable.Held.Roster.IsVoter(in.From.Voter())
 }

@@ -109,7 +109,7 @@ func (m *Machine) learnState(from member.Identity, s member.State) bool {
 	if s.IsZero() || m.findsOwnCopy(from, s) || m.mayTake(s) != message.ReasonNone {
 		return false
 	}
-	if m.role == member.Following && m.leader.Chosen && s.Version <= m.leader.Version {
+	if m.role == member.Following && m.claim().Chosen && s.Version <= m.claim().Version {
 		return false
 	}
 	m.takeState(s)
@@ -156,29 +156,28 @@ func (m *Machine) announceLeader(a paxos.Attempt) {
 		old, seeds = m.soft.Roster, m.cfg.Seeds
 	}
 	to := m.targets(addresses(old), addresses(s.Roster), seeds)
+	isSelf := s.LeaderIdentity() == m.self
 	m.dropAttempt()
-	if m.role == member.Provisional {
+	switch {
+	case m.role == member.Provisional:
 		// The members learn of their leader from LeaderElected.
-		m.endLeadership(m.leader)
+		m.endLeadership()
+	case m.role == member.Leading && !isSelf:
+		m.stepDown(member.Claim{}, CauseOutvoted)
 	}
 	m.setHeld(s)
 	m.traceMoves(member.State{Roster: old}, s)
 	m.admitted = m.admitted || s.Roster.Has(m.self)
 	elected := message.LeaderElected{ID: a.ID, State: s}
-	isSelf := s.LeaderIdentity() == m.self
 	if isSelf {
 		m.becomeLeader(m.formerLeader(a.Value.Base))
 	}
 	for _, t := range to {
 		m.send(t, elected)
 	}
-	if isSelf {
-		return
+	if !isSelf {
+		m.followState(s, s.LeaderIdentity())
 	}
-	if m.role == member.Leading {
-		m.stepDown(member.Claim{}, CauseOutvoted)
-	}
-	m.followState(s, s.LeaderIdentity())
 }
 
 // tickPropose fails an attempt that takes too long. If a leader or one of its members is bound to a
@@ -199,7 +198,7 @@ func (m *Machine) tickPropose() {
 // boundAbove reports whether this leader, or a node that it needs, is bound to a version above
 // its own (protocol.md 6, 8).
 func (m *Machine) boundAbove() bool {
-	return max(m.lead.boundSeen, m.durable.Least()) > m.leader.Version
+	return max(m.lead.boundSeen, m.durable.Least()) > m.claim().Version
 }
 
 func (m *Machine) electionDeadline(d *deadline) {

@@ -30,7 +30,7 @@ func (m *Machine) shouldElect() bool {
 		m.operator.handOverUntil.IsZero() &&
 		!m.followsHealthyFor(m.outlastSaves(m.timing.LeaderTimeout)) &&
 		m.traits.Preference != member.NeverLeads &&
-		!(m.operator.drained && m.leader.Chosen) && m.isVoter()
+		!(m.operator.drained && m.claim().Chosen) && m.isVoter()
 }
 
 // candidacyAt returns the time from which this node may ask and propose; zero for any time. A
@@ -95,8 +95,8 @@ func (m *Machine) rank() int {
 // leader is connected to all members, so for a leader the result is empty.
 func (m *Machine) FirstToAsk() []member.Identity {
 	leader := m.join.suspected.Leader
-	if m.leader.Chosen {
-		leader = m.leader.Leader
+	if m.claim().Chosen {
+		leader = m.claim().Leader
 	}
 	if m.role == member.Leading || !m.isVoter() {
 		return nil

@@ -55,17 +55,17 @@ func (m *Machine) tickFollow() {
 	}
 	if m.due(m.probeAt()) {
 		m.follow.probedAt = m.now
-		m.out.Probe = &Probe{m.follow.leader, m.leader.Version}
+		m.out.Probe = &Probe{m.follow.leader, m.claim().Version}
 	}
 	if m.due(m.unaskedAt()) {
 		if !m.follow.heardAt.IsZero() {
-			m.trace(Trace{Kind: Missed, Peer: m.leader.Leader})
+			m.trace(Trace{Kind: Missed, Peer: m.claim().Leader})
 		}
 		m.sendKeepAlive()
 	}
 	if m.due(m.announceAt()) {
 		m.follow.announcedAt = m.now
-		m.send(m.leader.Leader, message.MemberTraits{Traits: m.traits})
+		m.send(m.claim().Leader, message.MemberTraits{Traits: m.traits})
 	}
 }
 
@@ -74,7 +74,7 @@ func (m *Machine) tickFollow() {
 func (m *Machine) announceAt() time.Time {
 	s := m.shownState()
 	e, _ := s.Roster.Find(m.self.Address)
-	if s.Version != m.leader.Version || e.Identity != m.self || e.Traits == m.traits {
+	if s.Version != m.claim().Version || e.Identity != m.self || e.Traits == m.traits {
 		return time.Time{}
 	}
 	return m.follow.announcedAt.Add(m.timing.HeartbeatInterval)
@@ -102,13 +102,13 @@ func (m *Machine) lostAt() time.Time {
 func (m *Machine) followsHealthy() bool { return m.followsHealthyFor(m.timing.LeaderTimeout) }
 
 func (m *Machine) followsHealthyFor(d time.Duration) bool {
-	return m.role == member.Following && m.leader.Chosen && !m.follow.healthyAt.IsZero() &&
+	return m.role == member.Following && m.claim().Chosen && !m.follow.healthyAt.IsZero() &&
 		m.now.Before(m.follow.healthyAt.Add(d))
 }
 
 // followsQuorate reports whether this node follows a leader that is quorate according to its acks.
 func (m *Machine) followsQuorate(now time.Time) bool {
-	return m.role == member.Following && m.shownState().Version == m.leader.Version &&
+	return m.role == member.Following && m.shownState().Version == m.claim().Version &&
 		!m.follow.quorateAt.IsZero() &&
 		now.Before(m.follow.quorateAt.Add(m.timing.LeaderTimeout))
 }
@@ -133,7 +133,7 @@ func (m *Machine) QuorateUntil(now time.Time) time.Time {
 // overruleLeader leaves a leader that is not suspected, because there is a better leader.
 func (m *Machine) overruleLeader(cause Cause) {
 	m.trace(Trace{
-		Kind: Overruled, Cause: cause, Peer: m.leader.Leader, Version: m.leader.Version,
+		Kind: Overruled, Cause: cause, Peer: m.claim().Leader, Version: m.claim().Version,
 		Heard: m.follow.heardAt,
 	})
 	m.forgetLeader()
@@ -142,7 +142,7 @@ func (m *Machine) overruleLeader(cause Cause) {
 // suspectLeader considers the leader lost and leaves it, so the view shows no leader. t contains
 // the cause, and the message if one caused the loss.
 func (m *Machine) suspectLeader(t Trace, why waitReason) {
-	t.Kind, t.Peer, t.Version = Suspected, m.leader.Leader, m.leader.Version
+	t.Kind, t.Peer, t.Version = Suspected, m.claim().Leader, m.claim().Version
 	t.Heard = m.follow.heardAt
 	m.trace(t)
 	m.forgetLeader()
@@ -155,7 +155,7 @@ func (m *Machine) suspectLeader(t Trace, why waitReason) {
 func (m *Machine) probeAt() time.Time {
 	f := &m.follow
 	switch {
-	case m.role != member.Following || !m.leader.Chosen:
+	case m.role != member.Following || !m.claim().Chosen:
 		return time.Time{}
 	case !f.probedAt.IsZero():
 		return f.probedAt.Add(m.timing.probeInterval())
@@ -178,7 +178,7 @@ func (m *Machine) Refused(now time.Time, p Probe) Output {
 			Chosen: true, Version: p.Version, Leader: p.Leader.Address,
 		})
 	}
-	if m.role == member.Following && m.leader.Chosen && m.leader.Version == p.Version &&
+	if m.role == member.Following && m.claim().Chosen && m.claim().Version == p.Version &&
 		m.follow.leader == p.Leader {
 		m.suspectLeader(Trace{Reason: message.ReasonPortRefused, Cause: CauseCrash}, leaderEnded)
 	}

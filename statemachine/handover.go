@@ -253,14 +253,14 @@ func (m *Machine) maySucceed(e member.Member) bool {
 // handOver ends this leadership, which frees its followers, and then proposes one of the
 // successors. The argument stays is true if this node remains a member.
 func (m *Machine) handOver(successors []member.Address, stays bool) {
-	given := m.leader
+	given := m.claim()
 	var to member.Address
 	if len(successors) > 0 {
 		to = successors[0]
 		m.operator.save = m.lead.peer(to).save
 	}
 	m.trace(Trace{Kind: SteppedDown, Peer: to, Version: given.Version, Cause: CauseHandOver})
-	m.endLeadership(given)
+	m.endLeadership()
 	// As in stepDown, the headers carry no claim.
 	for _, e := range m.durable.Held.Roster {
 		m.send(e.Address, message.MemberLeave{GivenUp: given, Successor: to, Stays: stays})
@@ -315,7 +315,7 @@ func (m *Machine) tickLeave() {
 	}
 	e, _ := m.durable.Held.Roster.Find(m.self.Address)
 	handing := !o.handOverUntil.IsZero()
-	gone := m.role == member.Following && m.leader.Chosen && e.Status == member.Leaving && e.Resigned
+	gone := m.role == member.Following && m.claim().Chosen && e.Status == member.Leaving && e.Resigned
 	alone := m.role == member.Seeking && !handing
 	if gone || alone || m.due(o.until) {
 		m.trace(Trace{Kind: Left, Peer: m.self.Address})
@@ -324,7 +324,7 @@ func (m *Machine) tickLeave() {
 	}
 	if m.role == member.Following && m.due(o.nextAt) {
 		o.nextAt = m.now.Add(m.timing.HeartbeatInterval)
-		m.send(m.leader.Leader, message.MemberLeave{})
+		m.send(m.claim().Leader, message.MemberLeave{})
 	}
 }
 
@@ -350,10 +350,7 @@ func (m *Machine) noteRefusals(a paxos.Attempt) {
 // does not end a hand-over: nodes that were cut off may follow one while a successor is being
 // proposed (protocol.md 6, leaving leader).
 func (m *Machine) hasChosenLeader() bool {
-	if m.role == member.Following {
-		return m.leader.Chosen
-	}
-	return m.role != member.Seeking
+	return m.role == member.Provisional || m.claim().Chosen
 }
 
 func (m *Machine) leaveDeadline(d *deadline) {

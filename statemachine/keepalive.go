@@ -52,18 +52,18 @@ func (m *Machine) sendClaims(silent []member.Address) {
 
 func (m *Machine) sendKeepAlive() {
 	m.follow.sentAt = m.now
-	if m.leader.Chosen && m.leader.Version < m.durable.Least() {
+	if m.claim().Chosen && m.claim().Version < m.durable.Least() {
 		// A bound voter sends no keep-alive of a lower version (protocol.md 6, 5).
 		return
 	}
 	m.follow.echoed = m.follow.echo.Clock
 	s := m.shownState()
-	m.send(m.leader.Leader, message.LeaderKeepAlive{
+	m.send(m.claim().Leader, message.LeaderKeepAlive{
 		Number:  s.Number,
 		Digest:  m.shownDigest(),
 		Bound:   m.durable.Least(),
 		Echo:    m.follow.echo,
-		Stamp:   m.newStamp(m.leader.Version),
+		Stamp:   m.newStamp(m.claim().Version),
 		Drained: m.operator.leaving || m.yields(),
 		Reaches: m.countReached(),
 		Save:    m.recentPace(m.pace.own),
@@ -88,23 +88,23 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		in.Claim.Leader != in.From.Address:
 		m.drop(in, message.ReasonOtherLeader)
 		return
-	case in.Claim != m.leader:
+	case in.Claim != m.claim():
 		m.drop(in, message.ReasonOtherVersion)
 		return
-	case m.leader.Chosen && m.leader.Version < m.durable.Least():
+	case m.claim().Chosen && m.claim().Version < m.durable.Least():
 		m.drop(in, message.ReasonBound)
 		return
 	}
 	f := &m.follow
 	f.heardAt, f.probedAt, f.replaced = m.now, time.Time{}, false
-	if b.Healthy || !m.leader.Chosen {
+	if b.Healthy || !m.claim().Chosen {
 		f.healthyAt = m.now
 	}
 	f.quorateAt = time.Time{}
 	if b.Quorate {
 		f.quorateAt = m.now
 	}
-	if !m.leader.Chosen {
+	if !m.claim().Chosen {
 		if m.now.Sub(f.sentAt) >= m.timing.answerInterval() {
 			m.sendKeepAlive()
 		}
@@ -115,12 +115,12 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	}
 	// (S) A leader stamps only acks to members that showed its version. Support for a version that
 	// this node never held would keep it from supporting any other (protocol.md 5).
-	if b.Stamp.Version != m.leader.Version || b.Stamp.Version != m.heldNumber().Version ||
+	if b.Stamp.Version != m.claim().Version || b.Stamp.Version != m.heldNumber().Version ||
 		b.Stamp.Incarnation != in.From.Incarnation {
 		m.drop(in, message.ReasonOtherVersion)
 		return
 	}
-	m.giveSupport(in.From, m.leader.Version)
+	m.giveSupport(in.From, m.claim().Version)
 	m.noteCommitted(b.Committed)
 	m.extendTrust(b)
 	if b.Stamp.Clock > f.echo.Clock || f.echo.IsZero() {
@@ -147,7 +147,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 		// The leadership that the sender follows has ended, unless it is a chosen leadership above the
 		// held version. This node may have been chosen for that version without knowing it.
 		if !c.Chosen || c.Version <= m.heldNumber().Version {
-			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.leader})
+			m.send(in.From.Address, message.ReJoinCluster{GivenUp: c, Winner: m.claim()})
 		}
 		return
 	case !m.shownState().Roster.Has(in.From):
@@ -162,7 +162,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	m.noteTold(b.Save)
 	p := m.lead.ensurePeer(in.From)
 	p.heard, p.drained, p.reaches, p.stamp, p.save = m.now, b.Drained, b.Reaches, b.Stamp, b.Save
-	shows := c == m.leader && b.Number.Version == m.leader.Version
+	shows := c == m.claim() && b.Number.Version == m.claim().Version
 	if shows && p.activeSince.IsZero() {
 		p.activeSince = m.now
 	}
@@ -197,7 +197,7 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 // isOwnStamp reports whether this run can have made the stamp e under its present leader. A stamp
 // from the future cannot be genuine, and would extend a lease or trust.
 func (m *Machine) isOwnStamp(e message.Stamp) bool {
-	return e.Version == m.leader.Version && e.Incarnation == m.self.Incarnation &&
+	return e.Version == m.claim().Version && e.Incarnation == m.self.Incarnation &&
 		e.Clock <= m.now.UnixNano()
 }
 
@@ -222,7 +222,7 @@ func (m *Machine) noteEcho(in message.Message, p *peer, e message.Stamp) bool {
 // sendAcks sends a stamped ack to each member that showed this leader's version, or to all.
 func (m *Machine) sendAcks(all bool) {
 	for _, p := range m.lead.peers {
-		if all || p.number.Version == m.leader.Version {
+		if all || p.number.Version == m.claim().Version {
 			m.sendAck(p.id.Address, p.stamp, true)
 		}
 	}
@@ -233,8 +233,8 @@ func (m *Machine) sendAcks(all bool) {
 func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 	ack := message.LeaderKeepAliveAck{Echo: echo, Healthy: m.isHealthy(), Quorate: m.isQuorate(m.now)}
 	if stamped && m.role == member.Leading {
-		ack.Stamp = m.newStamp(m.leader.Version)
-		if m.records.committed.Version == m.leader.Version {
+		ack.Stamp = m.newStamp(m.claim().Version)
+		if m.records.committed.Version == m.claim().Version {
 			ack.Committed = m.records.committed
 		}
 		ack.Offers = m.offersTo(to)
@@ -245,7 +245,7 @@ func (m *Machine) sendAck(to member.Address, echo message.Stamp, stamped bool) {
 
 // shownDigest returns the digest of shownState while this node follows or leads.
 func (m *Machine) shownDigest() uint64 {
-	if m.leader.Chosen {
+	if m.claim().Chosen {
 		return m.digest
 	}
 	return m.soft.Digest()

@@ -186,7 +186,7 @@ func (m *Machine) leadDeadline(d *deadline) {
 // version changes nothing in its own version (protocol.md 6, 5).
 func (m *Machine) mayChange() bool {
 	return m.role == member.Provisional ||
-		m.role == member.Leading && m.durable.Least() <= m.leader.Version
+		m.role == member.Leading && m.durable.Least() <= m.claim().Version
 }
 
 // isCommitted reports whether the current state is committed: M of its voters hold it, in the
@@ -211,11 +211,11 @@ func (m *Machine) isCommitted() bool {
 // that join again and again with greater numbers would use the tokens up. If noteBound does not
 // accept the version, it refuses the message and returns false.
 func (m *Machine) noteBound(in message.Message, version uint64) bool {
-	if version <= max(m.leader.Version, m.lead.boundSeen) {
+	if version <= max(m.claim().Version, m.lead.boundSeen) {
 		return true
 	}
 	if !m.shownState().Roster.IsVoter(in.From.Voter()) ||
-		version > m.leader.Version+paxos.MaxVersionJump || version >= member.MaxVersion ||
+		version > m.claim().Version+paxos.MaxVersionJump || version >= member.MaxVersion ||
 		!m.raisedAt.IsZero() && m.now.Sub(m.raisedAt) < m.timing.TTLTimeout {
 		m.refuse(in, message.ReasonVersionJump)
 		return false

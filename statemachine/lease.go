@@ -47,7 +47,7 @@ func (m *Machine) leaseEnd(now time.Time) time.Time {
 		return time.Time{}
 	}
 	margin := m.timing.leaseMargin()
-	if m.leader.Version <= m.durable.Floor {
+	if m.claim().Version <= m.durable.Floor {
 		return time.Time{} // the token may have been used before
 	}
 	if m.quorum == 1 {
@@ -108,7 +108,7 @@ func (m *Machine) Authority(now time.Time) (version uint64, until time.Time) {
 	if m.stopped || !m.isQuorate(now) {
 		return 0, time.Time{}
 	}
-	return m.leader.Version, m.leaseEnd(now)
+	return m.claim().Version, m.leaseEnd(now)
 }
 
 // noteAuthority records when authority begins and ends. When it begins, all followers get an ack
@@ -123,7 +123,7 @@ func (m *Machine) noteAuthority() {
 	case q && !m.lead.quorate:
 		m.lead.quorate, m.lead.quorateSince = true, m.now
 		m.shown.changed = true
-		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.leader.Version})
+		m.trace(Trace{Kind: GainedAuthority, Peer: m.self.Address, Version: m.claim().Version})
 		m.sendAcks(false)
 	case !q && m.lead.quorate:
 		m.lead.quorate = false

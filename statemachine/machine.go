@@ -75,10 +75,7 @@ type Machine struct {
 	// raisedAt is when a voter last made this node, as the leader, exceed its version.
 	raisedAt time.Time
 
-	role member.Role
-	// leader is the claim of the leader that this node follows, or the node's own claim.
-	leader member.Claim
-
+	role      member.Role
 	join      joinState
 	follow    followerState
 	reach     []heardVoter
@@ -255,7 +252,7 @@ func (m *Machine) due(t time.Time) bool { return !t.IsZero() && !t.After(m.now) 
 // shownState returns the state that the view shows: the provisional leader's state if there is one,
 // otherwise the held state.
 func (m *Machine) shownState() member.State {
-	if !m.leader.IsZero() && !m.leader.Chosen {
+	if c := m.claim(); !c.IsZero() && !c.Chosen {
 		return m.soft
 	}
 	return m.durable.Held
@@ -266,10 +263,10 @@ func (m *Machine) shownState() member.State {
 func (m *Machine) shownLeader() (member.Role, member.Claim) {
 	s := m.shownState()
 	if m.role == member.Following &&
-		(s.Leader != m.leader.Leader || s.Version != m.leader.Version) {
+		(s.Leader != m.claim().Leader || s.Version != m.claim().Version) {
 		return member.Seeking, member.Claim{}
 	}
-	return m.role, m.leader
+	return m.role, m.claim()
 }
 
 // heldNumber returns the number of the held state; zero if the node holds none.
@@ -311,7 +308,7 @@ func (m *Machine) send(to member.Address, body message.Body) {
 		return
 	}
 	m.out.Send = append(m.out.Send, message.Message{
-		From: m.self, To: to, Claim: m.leader, Cluster: m.clusterID(), Body: body,
+		From: m.self, To: to, Claim: m.claim(), Cluster: m.clusterID(), Body: body,
 	})
 }
 

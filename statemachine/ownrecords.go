@@ -40,7 +40,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 		m.out.Answers = append(m.out.Answers, message.RecordResponse{ID: r.ID, Reason: reason})
 		return m.endCall()
 	}
-	o := openRequest{id: r.ID, claim: m.leader, at: m.now}
+	o := openRequest{id: r.ID, claim: m.claim(), at: m.now}
 	for _, c := range r.Changes {
 		m.endOwnership(c.Key, r.Conditions)
 		o.keys = slices.DeleteFunc(o.keys, func(k string) bool { return k == c.Key })
@@ -53,7 +53,7 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 	if m.role == member.Leading {
 		m.lead.requests = append(m.lead.requests, request{m.self, r})
 	} else {
-		m.send(m.leader.Leader, r)
+		m.send(m.claim().Leader, r)
 	}
 	return m.endCall()
 }
@@ -88,7 +88,7 @@ func (m *Machine) Records() member.Records { return m.records.shown }
 
 // onRecordResponse handles the response to a request of this node.
 func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse) {
-	if m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader {
+	if m.role != member.Following || in.From != m.follow.leader || in.Claim != m.claim() {
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	}
@@ -117,7 +117,7 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
-		if o.claim == m.leader && !m.due(o.at.Add(m.timing.LeaderTimeout)) {
+		if o.claim == m.claim() && !m.due(o.at.Add(m.timing.LeaderTimeout)) {
 			return
 		}
 		m.endRequest(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})

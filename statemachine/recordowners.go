@@ -69,7 +69,7 @@ const (
 // earlier requests of the run.
 func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	switch {
-	case m.role != member.Leading || in.Claim != m.leader:
+	case m.role != member.Leading || in.Claim != m.claim():
 		m.drop(in, message.ReasonNotLeader)
 		return
 	case !m.durable.Held.Roster.Has(in.From):

@@ -29,23 +29,36 @@ import (
 // members learn of that leader by themselves. A chosen leader must end its leadership first, unless
 // it was elected again for a later version.
 
-// setRole enters a role under a leader. It panics unless the current role is one of those given.
-func (m *Machine) setRole(to member.Role, leader member.Claim, from ...member.Role) {
+// setRole enters a role. It panics unless the current role is one of those given.
+func (m *Machine) setRole(to member.Role, from ...member.Role) {
 	if !slices.Contains(from, m.role) {
 		panic(fmt.Sprintf("statemachine: a node in role %v cannot enter role %v", m.role, to))
 	}
-	m.role, m.leader = to, leader
+	m.role = to
+}
+
+// claim returns the claim of the leader that this node follows, or its own; zero if it seeks one.
+func (m *Machine) claim() member.Claim {
+	switch m.role {
+	case member.Following:
+		return m.follow.claim
+	case member.Provisional:
+		return member.Claim{Version: m.soft.Version, Leader: m.self.Address}
+	case member.Leading:
+		return m.durable.Held.Claim()
+	case member.Seeking:
+	}
+	return member.Claim{}
 }
 
 // becomeJoiner leaves the current leader to ask the leader of c for a place. The node keeps the
 // state of a provisional leader until it follows another leader, so it has missed nothing if it
 // returns to the same one.
 func (m *Machine) becomeJoiner(c member.Claim) {
-	if m.leader.Chosen {
+	if m.claim().Chosen {
 		m.isolation.noChosenSince = m.now // the node leaves that leader
 	}
-	m.setRole(member.Seeking, member.Claim{},
-		member.Seeking, member.Following, member.Provisional)
+	m.setRole(member.Seeking, member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}
 	m.join.widenAt, m.join.turnAt, m.join.askedAllAt = time.Time{}, time.Time{}, time.Time{}
 	if m.join.target != c {
@@ -57,8 +70,8 @@ func (m *Machine) becomeJoiner(c member.Claim) {
 
 // forgetLeader stops following the leader. It sends nothing.
 func (m *Machine) forgetLeader() {
-	left := m.leader
-	m.setRole(member.Seeking, member.Claim{}, member.Following)
+	left := m.claim()
+	m.setRole(member.Seeking, member.Following)
 	if left.Chosen {
 		m.isolation.noChosenSince = m.now
 	}
@@ -68,11 +81,12 @@ func (m *Machine) forgetLeader() {
 
 // endLeadership ends the leadership of this node. It sends nothing: the caller notifies the members
 // afterwards, so that the headers of its messages carry no claim.
-func (m *Machine) endLeadership(given member.Claim) {
+func (m *Machine) endLeadership() {
+	given := m.claim()
 	if m.lead.quorate {
 		m.trace(Trace{Kind: LostAuthority, Peer: m.self.Address, Version: given.Version})
 	}
-	m.setRole(member.Seeking, member.Claim{}, member.Provisional, member.Leading)
+	m.setRole(member.Seeking, member.Provisional, member.Leading)
 	m.lead = leaderState{}
 	m.soft = member.State{}
 	m.join.suspected = given
@@ -90,8 +104,7 @@ func (m *Machine) becomeNewRun() {
 
 // replaceStore begins a run with a new store, which has the given content.
 func (m *Machine) replaceStore(a paxos.Acceptor) {
-	m.setRole(member.Seeking, member.Claim{},
-		member.Seeking, member.Following, member.Provisional)
+	m.setRole(member.Seeking, member.Seeking, member.Following, member.Provisional)
 	d := m.durable
 	d.Acceptor = a
 	d.StoreID = m.cfg.NewStore()
@@ -117,7 +130,7 @@ func (m *Machine) replaceStore(a paxos.Acceptor) {
 // becomeStopped stops the machine after this call. The leader state is kept, so that the end of
 // its authority is still noted.
 func (m *Machine) becomeStopped(err error) {
-	m.setRole(member.Seeking, member.Claim{},
+	m.setRole(member.Seeking,
 		member.Seeking, member.Following, member.Provisional, member.Leading)
 	m.stopped = true
 	m.out.Stop = err
@@ -130,7 +143,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	if c.IsZero() || c.Leader == m.self.Address || c.Chosen && c.Version < m.heldNumber().Version {
 		panic(fmt.Sprintf("statemachine: a node that holds %v cannot follow %v", m.heldNumber(), c))
 	}
-	m.setRole(member.Following, c, member.Seeking, member.Following, member.Provisional)
+	m.setRole(member.Following, member.Seeking, member.Following, member.Provisional)
 	m.lead = leaderState{}
 	if m.follow.claim != c || m.follow.leader != id {
 		m.follow = followerState{leader: id, claim: c}
@@ -159,8 +172,7 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 // becomeProvisional starts to lead with a state that no voters have chosen. (S) A provisional
 // leader is never healthy and gets no support (protocol.md 4).
 func (m *Machine) becomeProvisional(s member.State) {
-	m.setRole(member.Provisional, member.Claim{Version: s.Version, Leader: m.self.Address},
-		member.Seeking)
+	m.setRole(member.Provisional, member.Seeking)
 	m.soft = s
 	m.startLead(s.Roster)
 	m.trace(Trace{Kind: BecameProvisional, Peer: m.self.Address})
@@ -168,18 +180,16 @@ func (m *Machine) becomeProvisional(s member.State) {
 	m.answerAskers()
 }
 
-// becomeLeader starts to lead the held state. The state must name this run as its leader, in a
-// later version than any that the run has led. All members count as heard now. former is the
-// previous leader, if acks of the leaders before it no longer extend the trust in its records;
-// otherwise zero.
+// becomeLeader starts to lead the held state, which must name this run as its leader. All members
+// count as heard now. former is the previous leader, if acks of the leaders before it no longer
+// extend the trust in its records; otherwise zero.
 func (m *Machine) becomeLeader(former member.Identity) {
 	s := m.durable.Held
-	if s.LeaderIdentity() != m.self ||
-		m.role == member.Leading && s.Version <= m.leader.Version {
+	if s.LeaderIdentity() != m.self {
 		panic(fmt.Sprintf("statemachine: %v cannot lead under the held state %v of %v",
 			m.self, s.Number, s.LeaderIdentity()))
 	}
-	m.setRole(member.Leading, s.Claim(),
+	m.setRole(member.Leading,
 		member.Seeking, member.Following, member.Provisional, member.Leading)
 	m.soft = member.State{}
 	m.startLead(s.Roster)
@@ -235,29 +245,20 @@ func (m *Machine) Check() error {
 }
 
 func (m *Machine) checkRole() error {
-	own := m.leader.Leader == m.self.Address
+	c, held := m.claim(), m.durable.Held
 	switch m.role {
-	case member.Seeking:
-		if !m.leader.IsZero() {
-			return fmt.Errorf("the node seeks a leader, but follows %v", m.leader)
-		}
 	case member.Following:
-		if m.leader.IsZero() || own {
-			return fmt.Errorf("the node has role following, but its leader is %v", m.leader)
+		if c.IsZero() || c.Leader == m.self.Address {
+			return fmt.Errorf("the node has role following, but its leader is %v", c)
 		}
-		if m.leader.Chosen && m.leader.Version < m.heldNumber().Version {
-			return fmt.Errorf("the node follows %v, but holds the later state %v", m.leader, m.heldNumber())
-		}
-	case member.Provisional:
-		if !own || m.leader.Chosen {
-			return fmt.Errorf("the node is a provisional leader, but its leader is %v", m.leader)
+		if c.Chosen && c.Version < held.Version {
+			return fmt.Errorf("the node follows %v, but holds the later state %v", c, held.Number)
 		}
 	case member.Leading:
-		s := m.durable.Held
-		if !own || m.leader != s.Claim() || s.LeaderIdentity() != m.self {
-			return fmt.Errorf("the node leads under %v, but holds %v of %v",
-				m.leader, s.Number, s.LeaderIdentity())
+		if held.LeaderIdentity() != m.self {
+			return fmt.Errorf("the node leads, but holds %v of %v", held.Number, held.LeaderIdentity())
 		}
+	case member.Seeking, member.Provisional:
 	}
 	return nil
 }

@@ -42,13 +42,10 @@ func machineInRole(role member.Role) *Machine {
 	m.role = role
 	switch role {
 	case member.Following:
-		m.leader = member.Claim{Chosen: true, Version: 2, Leader: address("b")}
+		m.follow.claim = member.Claim{Chosen: true, Version: 2, Leader: address("b")}
 	case member.Provisional:
-		m.leader = member.Claim{Version: 3, Leader: self.Address}
 		m.soft = member.State{Number: member.Number{Version: 3}, Leader: self.Address}
-	case member.Leading:
-		m.leader = member.Claim{Chosen: true, Version: 1, Leader: self.Address}
-	case member.Seeking:
+	case member.Leading, member.Seeking:
 	}
 	return m
 }
@@ -74,7 +71,7 @@ func transitions() []transition {
 		{"becomeJoiner", allButLeading, member.Seeking, func(m *Machine) { m.becomeJoiner(other) }},
 		{"forgetLeader", []member.Role{member.Following}, member.Seeking, (*Machine).forgetLeader},
 		{"endLeadership", []member.Role{member.Provisional, member.Leading}, member.Seeking,
-			func(m *Machine) { m.endLeadership(m.leader) }},
+			(*Machine).endLeadership},
 		{"becomeNewRun", allButLeading, member.Seeking, (*Machine).becomeNewRun},
 		{"becomeStopped", allRoles, member.Seeking,
 			func(m *Machine) { m.becomeStopped(errors.New("stopped")) }},
@@ -142,7 +139,7 @@ func TestImpossibleLeaders(t *testing.T) {
 		}},
 		{"lead the same version again", func(m *Machine) {
 			m.becomeLeader(member.Identity{})
-			m.becomeLeader(member.Identity{})
+			m.setHeld(m.durable.Held)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

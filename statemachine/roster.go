@@ -151,7 +151,7 @@ func (m *Machine) finishJoining() {
 	for _, e := range r {
 		p := m.lead.peer(e.Address)
 		if e.Shown() == member.Joining && p != nil && p.id == e.Identity &&
-			p.number.Version == m.leader.Version && m.isCommitted() {
+			p.number.Version == m.claim().Version && m.isCommitted() {
 			e.Status, e.Gone = member.Active, false
 			m.changeRoster(r.With(e), e.Address)
 			return
@@ -300,7 +300,7 @@ type announcement struct {
 // onMemberTraits keeps the announcement of a member until it is published.
 func (m *Machine) onMemberTraits(in message.Message, b message.MemberTraits) {
 	switch {
-	case m.role != member.Leading && m.role != member.Provisional || in.Claim != m.leader:
+	case m.role != member.Leading && m.role != member.Provisional || in.Claim != m.claim():
 		m.drop(in, message.ReasonNotLeader)
 	case !m.shownState().Roster.Has(in.From):
 		m.drop(in, message.ReasonUnknownMember)

@@ -3,6 +3,8 @@
 package statemachine
 
 import (
+	"fmt"
+
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -55,12 +57,12 @@ func (m *Machine) isNextRevision(in message.Message, n member.Number) bool {
 	held := m.shownState().Number
 	var reason message.Reason
 	switch {
-	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.leader,
-		!m.leader.Chosen: // a provisional leader sends only whole states
+	case m.role != member.Following || in.From != m.follow.leader || in.Claim != m.claim(),
+		!m.claim().Chosen: // a provisional leader sends only whole states
 		reason = message.ReasonOtherLeader
-	case m.leader.Version < m.durable.Least():
+	case m.claim().Version < m.durable.Least():
 		reason = message.ReasonBound
-	case n.Version != m.leader.Version:
+	case n.Version != m.claim().Version:
 		reason = message.ReasonOtherVersion
 	case n.Compare(held) <= 0:
 		reason = message.ReasonOldState
@@ -84,7 +86,7 @@ func (m *Machine) takeSoftState(in message.Message, s member.State) {
 		m.drop(in, message.ReasonNotCandidate)
 		return
 	}
-	if !m.follows(in.From) || m.leader != in.Claim {
+	if !m.follows(in.From) || m.claim() != in.Claim {
 		m.drop(in, message.ReasonOtherLeader)
 		return
 	}
@@ -117,13 +119,13 @@ func (m *Machine) takeAndFollow(s member.State, from member.Identity) {
 func (m *Machine) followState(s member.State, leader member.Identity) {
 	c := s.Claim()
 	switch {
-	case m.leader.BetterThan(c) || c.Leader == m.self.Address:
+	case m.claim().BetterThan(c) || c.Leader == m.self.Address:
 	case !s.Roster.Has(m.self):
 		// The state lists another run of this node, or does not list the node.
 		if m.join.target != c {
 			m.askForPlace(c)
 		}
-	case m.role == member.Following && m.leader == c && m.follow.leader == leader:
+	case m.role == member.Following && m.claim() == c && m.follow.leader == leader:
 		m.sendKeepAlive()
 	default:
 		m.becomeFollower(c, leader)
@@ -163,7 +165,7 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 // version stops leading. If that state names this node as its leader, the node starts to lead.
 func (m *Machine) takeState(s member.State) {
 	before := m.durable.Held
-	if m.role == member.Leading && s.Version > m.leader.Version ||
+	if m.role == member.Leading && s.Version > m.claim().Version ||
 		m.role == member.Provisional && m.heldNumber().IsZero() {
 		m.stepDown(member.Claim{}, CauseOutvoted)
 	}
@@ -180,7 +182,7 @@ func (m *Machine) takeState(s member.State) {
 		m.becomeStopped(ErrAddressInUse)
 		return
 	}
-	if m.role == member.Following && m.leader.Chosen && m.leader.Version < s.Version {
+	if m.role == member.Following && m.claim().Chosen && m.claim().Version < s.Version {
 		// The state came from another node; its leader has not sent anything yet.
 		m.overruleLeader(CauseOutvoted)
 	}
@@ -193,9 +195,13 @@ func (m *Machine) takeState(s member.State) {
 	}
 }
 
-// setHeld makes s the held state.
+// setHeld makes s the held state. It panics unless s is newer, so no leader leads its version, or
+// an earlier one, again.
 func (m *Machine) setHeld(s member.State) {
 	before := m.durable.Held
+	if !before.Less(s.Number) {
+		panic(fmt.Sprintf("statemachine: %v is not newer than the held %v", s.Number, before.Number))
+	}
 	d := m.durable
 	d.Acceptor = d.Take(s)
 	m.persist(d)

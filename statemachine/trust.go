@@ -192,7 +192,7 @@ func (m *Machine) noteRevoked(owner member.Identity, n member.Number) {
 // place.
 func (m *Machine) extendOwner(p *peer, ack *message.LeaderKeepAliveAck) {
 	if p != nil && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
-		ack.Echo.Version == m.leader.Version && ack.Echo.Incarnation == p.id.Incarnation {
+		ack.Echo.Version == m.claim().Version && ack.Echo.Incarnation == p.id.Incarnation {
 		ack.Extends, ack.Hold, p.extended = true, m.timing.givenHold(), p.heard
 	}
 }

@@ -151,7 +151,7 @@ func (m *Machine) refusePre(from member.Identity, p paxos.Proposal) message.Reas
 		return message.ReasonSupports
 	case m.isHealthy() && from.Address != m.self.Address:
 		return message.ReasonHealthyLeader
-	case m.followsHealthy() && from.Address != m.leader.Leader:
+	case m.followsHealthy() && from.Address != m.claim().Leader:
 		return message.ReasonHealthyLeader
 	case m.startWaitExcludes(from.Address):
 		return message.ReasonStartWait
@@ -208,7 +208,7 @@ func (m *Machine) deferToProposer(p message.Proposal) {
 	if p.Stage == message.Formal {
 		m.dropAttempt()
 		switch to := p.State.Leader; {
-		case to == m.self.Address || to == m.leader.Leader || !m.leader.Chosen:
+		case to == m.self.Address || to == m.claim().Leader || !m.claim().Chosen:
 		case m.role == member.Leading:
 			m.stepDown(member.Claim{}, CauseOutvoted)
 		default:

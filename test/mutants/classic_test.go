@@ -93,7 +93,7 @@ var classic = []Mutant{
 		Rule: "7: a leader that takes the state of a later version stops leading",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "if m.role == member.Leading && s.Version > m.leader.Version ||\n",
+			Old:  "if m.role == member.Leading && s.Version > m.claim().Version ||\n",
 			New:  "if m.role == member.Leading && m.role == member.Following ||\n",
 		}},
 	},
@@ -127,7 +127,7 @@ var classic = []Mutant{
 			New:  "if stamped {",
 		}, {
 			File: "statemachine/keepalive.go",
-			Old: "\tif !m.leader.Chosen {\n" +
+			Old: "\tif !m.claim().Chosen {\n" +
 				"\t\tif m.now.Sub(f.sentAt) >= m.timing.answerInterval() {\n" +
 				"\t\t\tm.sendKeepAlive()\n\t\t}\n\t\treturn\n\t}\n",
 			New: "",

@@ -59,9 +59,9 @@ var durable = []Mutant{
 		Rule: "6, leaving leader: authority ends before its followers are freed",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "Peer: to, Version: given.Version, Cause: CauseHandOver})\n\tm.endLeadership(given)\n",
+			Old:  "Peer: to, Version: given.Version, Cause: CauseHandOver})\n\tm.endLeadership()\n",
 			New: "Peer: to, Version: given.Version, Cause: CauseHandOver})\n" +
-				"\tif !stays {\n\t\tm.endLeadership(given)\n\t}\n",
+				"\tif !stays {\n\t\tm.endLeadership()\n\t}\n",
 		}},
 	},
 	{
@@ -78,8 +78,8 @@ var durable = []Mutant{
 		Rule: "7: a node that hears a better claim leaves its leader",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
-			Old:  "\t\t!c.BetterThan(m.leader),\n",
-			New:  "\t\t!m.leader.IsZero(),\n",
+			Old:  "\t\t!c.BetterThan(m.claim()),\n",
+			New:  "\t\t!m.claim().IsZero(),\n",
 		}},
 	},
 }

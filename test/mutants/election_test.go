@@ -53,7 +53,7 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "case m.followsHealthy() && from.Address != m.leader.Leader:\n",
+			Old:  "case m.followsHealthy() && from.Address != m.claim().Leader:\n",
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/electionstart.go",
@@ -179,7 +179,7 @@ var election = []Mutant{
 			File: "statemachine/electionstart.go",
 			Old:  "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n",
 			New: "func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {\n" +
-				"\tif m.role == member.Following && m.leader.Chosen {\n" +
+				"\tif m.role == member.Following && m.claim().Chosen {\n" +
 				"\t\tm.suspectLeader(Trace{}, 0)\n\t\tm.join.suspected = member.Claim{}\n\t}\n",
 		}},
 	},
@@ -306,8 +306,8 @@ var election = []Mutant{
 		Rule: "6, leaving leader: a provisional leader does not end a hand-over",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "\tif m.role == member.Following {\n\t\treturn m.leader.Chosen\n\t}\n\treturn m.role",
-			New:  "\treturn m.role",
+			Old:  "return m.role == member.Provisional || m.claim().Chosen\n",
+			New:  "return m.role != member.Seeking\n",
 		}},
 		Test: "TestAProvisionalLeaderEndsNoHandOver",
 	},
@@ -374,8 +374,8 @@ var election = []Mutant{
 		Rule: "6, 5: a bound node sends no keep-alive of a lower version",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "if m.leader.Chosen && m.leader.Version < m.durable.Least() {",
-			New:  "if m.leader.Chosen && m.leader.Version < 0*m.durable.Least() {",
+			Old:  "if m.claim().Chosen && m.claim().Version < m.durable.Least() {",
+			New:  "if m.claim().Chosen && m.claim().Version < 0*m.durable.Least() {",
 		}},
 	},
 	{
@@ -383,7 +383,7 @@ var election = []Mutant{
 		Rule: "6, 5: a leader that accepted a higher version makes no further changes",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
-			Old:  "m.role == member.Leading && m.durable.Least() <= m.leader.Version\n",
+			Old:  "m.role == member.Leading && m.durable.Least() <= m.claim().Version\n",
 			New:  "m.role == member.Leading\n",
 		}},
 	},

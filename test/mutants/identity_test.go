@@ -30,8 +30,8 @@ var identity = []Mutant{
 		Rule: "5, support: a leader is given up by its own store",
 		Edits: []Edit{{
 			File: "statemachine/conflict.go",
-			Old:  "if m.follows(in.From) && m.leader == given {",
-			New:  "if m.role == member.Following && m.leader == given {",
+			Old:  "if m.follows(in.From) && m.claim() == given {",
+			New:  "if m.role == member.Following && m.claim() == given {",
 		}},
 	},
 	{

@@ -239,8 +239,8 @@ var members = []Mutant{
 		Rule: "3: a leader exceeds the bound of a voter by at most 2^16",
 		Edits: []Edit{{
 			File: "statemachine/leader.go",
-			Old:  "version > m.leader.Version+paxos.MaxVersionJump || ",
-			New:  "version > m.leader.Version+64*paxos.MaxVersionJump || ",
+			Old:  "version > m.claim().Version+paxos.MaxVersionJump || ",
+			New:  "version > m.claim().Version+64*paxos.MaxVersionJump || ",
 		}},
 		Test: "TestAVoterRaisesTheVersionSlowly",
 	},

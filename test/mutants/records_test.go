@@ -348,8 +348,8 @@ var records = []Mutant{
 		Rule: "10: only the leadership to which a request was sent executes it",
 		Edits: []Edit{{
 			File: "statemachine/recordowners.go",
-			Old:  "case m.role != member.Leading || in.Claim != m.leader:",
-			New:  "case m.role != member.Leading || in.Claim.Leader != m.leader.Leader:",
+			Old:  "case m.role != member.Leading || in.Claim != m.claim():",
+			New:  "case m.role != member.Leading || in.Claim.Leader != m.claim().Leader:",
 		}},
 		Test: "TestARequestIsOfOneLeadership",
 	},

@@ -134,7 +134,7 @@ var support = []Mutant{
 		Edits: []Edit{{
 			File: "statemachine/restart.go",
 			Old:  "m.durable.Held.Leader != a)",
-			New:  "m.leader.Leader != a)",
+			New:  "m.claim().Leader != a)",
 		}},
 	},
 	{
@@ -142,7 +142,7 @@ var support = []Mutant{
 		Rule: "5, commit: a keep-alive under a provisional leader shows no held state",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "shows := c == m.leader && b.Number",
+			Old:  "shows := c == m.claim() && b.Number",
 			New:  "shows := b.Number",
 		}},
 	},
@@ -176,8 +176,8 @@ var support = []Mutant{
 		}, {
 			// Otherwise becomeLeader would still refuse the change above.
 			File: "statemachine/role.go",
-			Old:  "\tif s.LeaderIdentity() != m.self ||\n\t\tm.role == member.Leading &&",
-			New:  "\tif m.role == member.Leading &&",
+			Old:  "\tif s.LeaderIdentity() != m.self {\n\t\tpanic",
+			New:  "\tif s.Leader != m.self.Address {\n\t\tpanic",
 		}},
 	},
 	{

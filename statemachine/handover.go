@@ -47,15 +47,18 @@ func (m *Machine) Leave(now time.Time) Output {
 		m.operator.leaving = true
 		m.operator.until = m.now.Add(m.timing.LeaderTimeout)
 		m.operator.nextAt = m.now
-		switch m.role {
-		case member.Leading:
-			m.handOver(m.findSuccessors(member.Address{}), false)
-		case member.Provisional:
-			m.stepDown(member.Claim{}, CauseHandOver)
-		case member.Seeking, member.Following:
-		}
+		m.giveUp(m.findSuccessors(member.Address{}), false)
 	}
 	return m.endCall()
+}
+
+// giveUp ends the leadership of this node, if any.
+func (m *Machine) giveUp(successors []member.Address, stays bool) {
+	if m.role == member.Leading {
+		m.handOver(successors, stays)
+	} else if m.role == member.Provisional {
+		m.stepDown(member.Claim{}, CauseHandOver)
+	}
 }
 
 // StopLeading stops the machine of a node that ends without leaving. If the node leads, it frees
@@ -64,13 +67,7 @@ func (m *Machine) Leave(now time.Time) Output {
 func (m *Machine) StopLeading(now time.Time) Output {
 	m.beginCall(now)
 	if !m.stopped {
-		switch m.role {
-		case member.Leading:
-			m.handOver(nil, true)
-		case member.Provisional:
-			m.stepDown(member.Claim{}, CauseHandOver)
-		case member.Seeking, member.Following:
-		}
+		m.giveUp(nil, true)
 		m.becomeStopped(ErrStopped)
 	}
 	return m.endCall()

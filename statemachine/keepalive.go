@@ -172,7 +172,6 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	}
 	if shows && p.number.Less(b.Number) {
 		p.number, p.sentAt = b.Number, m.now
-		m.lead.recheckCommit = true
 	}
 	answers := m.noteEcho(in, p, b.Echo)
 	m.reactivateMember(in.From)

@@ -29,6 +29,9 @@ func (d *draft) drop(e member.Record) {
 
 func (d *draft) touch(key string) {
 	if !d.touched[key] {
+		if d.touched == nil {
+			d.touched = map[string]bool{}
+		}
 		d.touched[key] = true
 		d.keys = append(d.keys, key)
 	}
@@ -37,11 +40,7 @@ func (d *draft) touch(key string) {
 // reviseRecords makes the next revision of the records and reports whether anything changed.
 func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
-	d := &draft{
-		number:  nextRevision(s, s.Records).Number,
-		records: s.Records,
-		touched: map[string]bool{},
-	}
+	d := &draft{number: nextRevision(s, s.Records).Number, records: s.Records}
 	m.endRecords(d)
 	m.takeRequests(d)
 	if len(d.keys) == 0 {
@@ -101,18 +100,6 @@ func (m *Machine) endRecords(d *draft) {
 			m.trace(Trace{Kind: RecordsEnded, Peer: o.id.Address})
 		}
 	}
-	m.scheduleRecordEnd()
-}
-
-// scheduleRecordEnd sets when the records of the first silent owner may be dropped.
-func (m *Machine) scheduleRecordEnd() {
-	var d deadline
-	for _, o := range m.lead.owners {
-		if o.id != m.self {
-			d.add(m.ownerSilentAt(o))
-		}
-	}
-	m.lead.endsAt = d.at
 }
 
 // takeRequests takes waiting requests in order until one would set a key for the second time. The

@@ -128,7 +128,13 @@ func (m *Machine) recordsDeadline(d *deadline) {
 	if len(m.records.open) > 0 {
 		d.add(m.records.open[0].at.Add(m.timing.LeaderTimeout))
 	}
-	m.tableDeadline(d)
+	if m.role == member.Leading && m.mayRevise() {
+		for _, o := range m.lead.owners {
+			if o.id != m.self {
+				d.add(m.ownerSilentAt(o))
+			}
+		}
+	}
 }
 
 // noteCommitted records that the state n is committed. (S) It ignores numbers of a version that

@@ -25,11 +25,8 @@ type recordTable struct {
 	// former is the previous leader, if acks of the leaders before it no longer extend the trust in
 	// its records; otherwise zero.
 	former member.Identity
-	// endsAt is the earliest time at which an owner may have been silent for too long; zero for never.
-	endsAt time.Time
-	// recheckCommit is set if more may be committed than at the last check. commitUnannounced is
-	// set if the members do not know yet that the newest table is committed.
-	recheckCommit, commitUnannounced bool
+	// commitUnannounced is set if the members do not know yet that the newest table is committed.
+	commitUnannounced bool
 }
 
 // requester is the latest run of an address that sent requests, with its greatest request id.
@@ -123,15 +120,11 @@ func (t *recordTable) laterRun(run member.Identity) uint64 {
 // tickTable checks what is committed and makes the next revision of the records. (S) Each such
 // revision is based on a committed one and made with authority.
 func (m *Machine) tickTable() {
-	t := &m.lead.recordTable
 	if m.role != member.Leading {
 		return
 	}
 	m.commitState()
-	known := slices.ContainsFunc(t.owners, func(o owner) bool {
-		return o.revoked && m.knowsRevocations(o.id)
-	})
-	if (len(t.requests) > 0 || known || m.due(t.endsAt)) && m.mayRevise() && m.reviseRecords() {
+	if m.mayRevise() && m.reviseRecords() {
 		m.commitState() // this node alone may be a majority
 	}
 }
@@ -145,11 +138,7 @@ func (m *Machine) mayRevise() bool {
 // commitState checks whether the current state is committed. If so, it sends the answers and, if
 // the table changed, an ack to each member.
 func (m *Machine) commitState() {
-	if !m.lead.recheckCommit {
-		return
-	}
-	m.lead.recheckCommit = false
-	if !m.isCommitted() {
+	if m.records.committed == m.heldNumber() || !m.isCommitted() {
 		return
 	}
 	m.noteCommitted(m.heldNumber())
@@ -175,17 +164,9 @@ func (m *Machine) answerAll() {
 	}
 }
 
-// tableDeadline adds the time at which the records of a silent owner are dropped.
-func (m *Machine) tableDeadline(d *deadline) {
-	if m.role == member.Leading && !m.lead.endsAt.IsZero() && m.mayRevise() {
-		d.add(m.lead.endsAt)
-	}
-}
-
 // updateOwners updates the owners for the state s that this leader now holds.
 func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
-	t.recheckCommit = true
 	old := t.owners
 	t.owners = nil
 	for id, revoked := range s.Records.Owners() {
@@ -196,7 +177,6 @@ func (m *Machine) updateOwners(before, s member.State) {
 		}
 		t.owners[i].revoked = t.owners[i].revoked || revoked
 	}
-	m.scheduleRecordEnd()
 }
 
 // ownerOf returns the entry of an owner in s. (S) If the owner has lost its place, in this revision

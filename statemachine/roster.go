@@ -22,18 +22,14 @@ func (m *Machine) reactivateMember(id member.Identity) {
 	case m.now.Before(m.lead.statusAt):
 		m.lead.ensurePeer(id).returned = true
 	default:
-		m.changeStatuses([]member.Member{activatedMember(e)})
+		e.Status = member.Active
+		m.changeStatuses([]member.Member{e})
 	}
 }
 
 // isSilent reports whether e has a status that silence caused.
 func isSilent(e member.Member) bool {
 	return e.Status == member.Unreachable || e.Status == member.Leaving && !e.Resigned
-}
-
-func activatedMember(e member.Member) member.Member {
-	e.Status = member.Active
-	return e
 }
 
 // changeStatuses makes one revision of the given entries, which have new statuses. An entry with
@@ -114,7 +110,7 @@ func (m *Machine) checkSilence() {
 			e.Identity, e.Status = later, member.Unreachable
 		case m.hasReturned(e):
 			m.lead.peer(e.Address).returned = false
-			e = activatedMember(e)
+			e.Status = member.Active
 		case !m.due(m.silenceDeadline(e)):
 			continue
 		case e.Status == member.Active:

@@ -316,7 +316,7 @@ var election = []Mutant{
 		Rule: "6, leaving leader: a leader that stops frees its followers",
 		Edits: []Edit{{
 			File: "statemachine/handover.go",
-			Old:  "\t\t\tm.handOver(nil, true)\n",
+			Old:  "\t\tm.giveUp(nil, true)\n",
 			New:  "",
 		}},
 		Test: "TestAStoppedLeaderIsReplaced",

@@ -64,8 +64,8 @@ var members = []Mutant{
 		Rule: "3: a removed member that returns is joining before it is active",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "\te.Status = member.Active\n\treturn e\n",
-			New:  "\te.Status, e.Gone = member.Active, false\n\treturn e\n",
+			Old:  "\t\te.Status = member.Active\n\t\tm.changeStatuses(",
+			New:  "\t\te.Status, e.Gone = member.Active, false\n\t\tm.changeStatuses(",
 		}, {
 			File: "statemachine/join.go",
 			Old:  "next.Status, next.Resigned = member.Active, false\n",

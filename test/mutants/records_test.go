@@ -57,12 +57,6 @@ var records = []Mutant{
 			File: "statemachine/leaderrecords.go",
 			Old:  "\t\tif !silent && !(o.revoked && m.knowsRevocations(o.id)) {\n",
 			New:  "\t\tif !silent && !o.revoked {\n",
-		}, {
-			File: "statemachine/recordowners.go",
-			Old:  "return o.revoked && m.knowsRevocations(o.id)\n",
-			New:  "return o.revoked\n",
-
-			Alone: "endRecords checks the same, so that no revision is made",
 		}},
 	},
 	{

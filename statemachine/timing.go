@@ -15,7 +15,8 @@ import (
 // (S) are needed for safety; the others affect only delays and the number of messages.
 //
 // A node that accepts a second set of timings waits for the longer of each timing, which is the
-// embedded one, sends heartbeats at the shorter interval, and leads by its own lease (1).
+// embedded one, sends heartbeats at the shorter interval, and leads by its own lease (8; why the
+// state has no timings: docs/decisions/019-timings.md).
 type timing struct {
 	message.Timings
 	own, shorter message.Timings

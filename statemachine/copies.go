@@ -89,10 +89,14 @@ func (m *Machine) believesCopy(from member.Identity) bool {
 }
 
 // onRestored handles the refusal of a node that remembers what this node's store has forgotten. (S)
-// It is believed only before this run has got its place.
+// It is believed only before this run has got its place. A run that got it from a leader among
+// other copies, and lost it to a leader that remembers more, must not be refused again.
 func (m *Machine) onRestored(in message.Message, version uint64) {
 	d := m.durable
-	if m.admitted || m.runs.First == 0 || !m.believesCopy(in.From) ||
+	if m.admitted {
+		m.runs = message.Runs{}
+	}
+	if m.runs.First == 0 || !m.believesCopy(in.From) ||
 		version < max(1, d.Held.Version) || version > member.MaxVersion {
 		m.drop(in, message.ReasonRestored)
 		return
@@ -110,20 +114,21 @@ func (m *Machine) becomeAnotherStore(version uint64) {
 	m.runs = message.Runs{}
 }
 
-// findLater notes that another node shows a later state than this leader with authority. A later
-// state was chosen before this leader by voters that have forgotten it, so the stores of a majority
-// were restored from copies. The leader notifies all members, and exceeds that version, because its
-// tokens were used before. It has had authority for a LeaseTimeout since it first saw the state:
-// otherwise it may be a former leader whose clock stood still.
+// findLater notes that another node shows this leader with authority a state of its version, or of
+// a later one, that another run leads. That state was chosen before this leader by voters that have
+// forgotten it, so the stores of a majority were restored from copies. The leader notifies all
+// members, and exceeds that version, because its tokens were used before. If the version is later,
+// it waits until it has had authority for a LeaseTimeout since it first saw the state: otherwise it
+// may be a former leader whose clock stood still.
 func (m *Machine) findLater(in message.Message, s member.State) {
 	if m.role != member.Leading || !m.isQuorate(m.now) || s.LeaderIdentity() == m.self ||
-		!m.isChoosable(s) || !m.heldNumber().Less(s.Number) {
+		!m.isChoosable(s) || s.Version < m.claim().Version {
 		return
 	}
 	if l := &m.lead; l.laterSince.IsZero() || l.quorateSince.After(l.laterSince) {
 		l.laterSince = m.now
 	}
-	if m.now.Sub(m.lead.laterSince) >= m.timing.LeaseTimeout {
+	if s.Version == m.claim().Version || m.now.Sub(m.lead.laterSince) >= m.timing.LeaseTimeout {
 		m.reportLater(in, s.Version)
 	}
 }

@@ -202,12 +202,13 @@ func TestStrangersEndNoStore(t *testing.T) {
 		in   message.Message
 		ends bool
 	}{
-		"a voter":                {aVoter(t, 3), refusal(1), true},
-		"another store":          {aVoter(t, 3), stranger, false},
-		"no member":              {aVoter(t, 3), refusal(5), false},
-		"a voter with less":      {aVoter(t, 3), stale, false},
-		"a voter, to a follower": {aFollower(t, 3), refusal(1), false},
-		"a voter, to a leader":   {aQuorateLeader(t, 3), refusal(1), false},
+		"a voter":                     {aVoter(t, 3), refusal(1), true},
+		"another store":               {aVoter(t, 3), stranger, false},
+		"no member":                   {aVoter(t, 3), refusal(5), false},
+		"a voter with less":           {aVoter(t, 3), stale, false},
+		"a voter, to a follower":      {aFollower(t, 3), refusal(1), false},
+		"a voter, to a leader":        {aQuorateLeader(t, 3), refusal(1), false},
+		"a voter, to a former member": {formerMember(t), refusal(1), false},
 		"a voter of another cluster": {aVoter(t, 3),
 			ofCluster(1, member.Claim{}, refusal(1).Body)(nil), false},
 	} {
@@ -223,11 +224,60 @@ func TestStrangersEndNoStore(t *testing.T) {
 	}
 }
 
-// A leader that has authority sees a later state of its cluster: it notifies all members and
-// exceeds that version. It waits for a LeaseTimeout, since its clock may have stood still.
+// A node that holds a state neither follows another run that leads its version nor takes a state of
+// it, so that it still shows its own.
+func TestAVersionHasOneLeader(t *testing.T) {
+	s := state(3, 3, 5, 1)
+	s.Roster = s.Roster.With(member.Member{Identity: run(1, 2), Seed: true, Status: member.Active})
+	for _, body := range []message.Body{
+		message.JoinClusterResponse{Accepted: true}, message.ClusterAlignment{State: s},
+	} {
+		b := aVoter(t, 3)
+		in := event(1, chosen(3, 1), body)
+		in.From = run(1, 2)
+		out := b.hand(in)
+		if !gave(out, message.ReasonOtherLeader) || b.nodes[0].durable.Held.Revision != 0 ||
+			b.view(0).Role == member.Following {
+			t.Errorf("%T: got traces %+v\n%s", body, out.Trace, b)
+		}
+	}
+}
+
+// A run that had its place keeps its store. It no longer shows runs, so that it gets a place again.
+func TestFormerMemberIsNotRefused(t *testing.T) {
+	b := formerMember(t)
+	before := b.nodes[0].durable
+	refusal := message.JoinClusterResponse{Reason: message.ReasonRestored, Known: 4}
+	b.hand(event(1, member.Claim{}, refusal))
+	b.run(4 * b.timings.RetryInterval)
+	if b.nodes[0].durable.StoreID != before.StoreID {
+		t.Errorf("the store was given up\n%s", b)
+	}
+	if q := last[message.LeaderQuery](b); q.Runs.First != 0 {
+		t.Errorf("got %+v, want no runs", q)
+	}
+}
+
+// formerMember returns a follower of n2 after n3 was elected on a state that does not list its run.
+func formerMember(t *testing.T) *bus {
+	t.Helper()
+	b := aFollower(t, 3)
+	s := state(3, 4, 0, 2)
+	s.Roster = s.Roster.With(member.Member{Identity: run(0, 0), Seed: true, Status: member.Active})
+	b.hand(event(2, chosen(4, 2), message.ClusterAlignment{State: s}))
+	return b
+}
+
+// A leader that has authority sees a state of its version or a later one that another run leads: it
+// notifies all members and exceeds that version. If the version is later, it waits for a
+// LeaseTimeout, since its clock may have stood still.
 func TestLaterStateIsReported(t *testing.T) {
 	b := aQuorateLeader(t, 3)
-	query := event(2, member.Claim{}, message.LeaderQuery{Held: state(3, 9, 3, 2)})
+	query := event(2, member.Claim{}, message.LeaderQuery{Held: state(3, 4, 0, 2)})
+	checkLaterState(t, b, b.hand(query), 6)
+
+	b = aQuorateLeader(t, 3)
+	query = event(2, member.Claim{}, message.LeaderQuery{Held: state(3, 9, 3, 2)})
 	if out := b.hand(query); traced(out, statemachine.FoundLater) {
 		t.Error("the state was reported immediately")
 	}
@@ -235,7 +285,34 @@ func TestLaterStateIsReported(t *testing.T) {
 		b.run(b.timings.HeartbeatInterval)
 		b.keepQuorate(3)
 	}
-	out := b.hand(query)
+	checkLaterState(t, b, b.hand(query), 10)
+}
+
+// Neither a leader that has authority nor its followers take a later state from a late vote: the
+// leader would be replaced without a report.
+func TestLaterStateOfAVoteIsReported(t *testing.T) {
+	b := aQuorateLeader(t, 3)
+	vote := event(2, member.Claim{}, message.Vote{Stage: message.Pre, State: state(3, 9, 3, 2)})
+	b.hand(vote)
+	if d := b.nodes[0].durable; d.Held.Version != 4 || b.view(0).Role != member.Leading {
+		t.Errorf("got %v\n%s", d.Held.Number, b)
+	}
+	for end := b.now.Add(b.timings.LeaseTimeout); b.now.Before(end); {
+		b.run(b.timings.HeartbeatInterval)
+		b.keepQuorate(3)
+	}
+	checkLaterState(t, b, b.hand(vote), 10)
+
+	b = aFollower(t, 3)
+	b.hand(vote)
+	if d := b.nodes[0].durable; d.Held.Version != 3 {
+		t.Errorf("a follower took %v\n%s", d.Held.Number, b)
+	}
+}
+
+// checkLaterState checks that a leader reports a later state and proposes the next version.
+func checkLaterState(t *testing.T, b *bus, out statemachine.Output, next uint64) {
+	t.Helper()
 	var told []string
 	for _, m := range out.Send {
 		if r, ok := m.Body.(message.JoinClusterResponse); ok && r.Reason == message.ReasonLaterState {
@@ -245,8 +322,8 @@ func TestLaterStateIsReported(t *testing.T) {
 	if !traced(out, statemachine.FoundLater) || !slices.Equal(told, []string{"n2", "n3"}) {
 		t.Errorf("got traces %+v, and told %v", out.Trace, told)
 	}
-	if p := last[message.Proposal](b); p.ID.Version != 10 {
-		t.Errorf("got a proposal for version %d, want 10", p.ID.Version)
+	if p := last[message.Proposal](b); p.ID.Version != next {
+		t.Errorf("got a proposal for version %d, want %d", p.ID.Version, next)
 	}
 }
 

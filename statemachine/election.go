@@ -67,7 +67,12 @@ func (m *Machine) onVote(in message.Message, b message.Vote) {
 	if hasVote {
 		m.propose.Proposer = m.propose.SeePromise(b.Promised, m.heldNumber().Version)
 	}
-	if m.isTrusted(in.From) && m.learnState(in.From, b.State) {
+	switch {
+	case !m.isTrusted(in.From):
+	case m.isQuorate(m.now):
+		m.findLater(in, b.State) // it was chosen by voters that have forgotten it
+	case m.role == member.Following && m.claim().Chosen: // the vote is late
+	case m.learnState(in.From, b.State):
 		return
 	}
 	a := m.propose.Attempt

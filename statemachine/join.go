@@ -51,6 +51,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.drop(in, message.ReasonOtherVersion)
 	case b.Accepted && c.Chosen && c.Version < m.durable.Least():
 		m.drop(in, message.ReasonBound)
+	case b.Accepted && c.Chosen && m.heldOfAnother(c.Version, in.From):
+		m.drop(in, message.ReasonOtherLeader)
 	case b.Accepted:
 		m.becomeFollower(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:

@@ -153,12 +153,19 @@ func (m *Machine) mayTake(s member.State) message.Reason {
 		return message.ReasonBound
 	case !m.heldNumber().Less(s.Number):
 		return message.ReasonOldState
-	case s.Version == m.heldNumber().Version &&
-		(s.Leader != m.durable.Held.Leader || m.role == member.Leading):
+	case m.heldOfAnother(s.Version, s.LeaderIdentity()),
+		s.Version == m.heldNumber().Version && m.role == member.Leading:
 		// A version has one leader, and only that leader makes its states.
 		return message.ReasonOtherLeader
 	}
 	return message.ReasonNone
+}
+
+// heldOfAnother reports whether this node holds a state of a version that another run leads. If
+// that version has a leader again, a majority of the stores was restored from copies. This node
+// then continues to show its state, so that the leader finds it.
+func (m *Machine) heldOfAnother(version uint64, leader member.Identity) bool {
+	return version == m.heldNumber().Version && leader != m.durable.Held.LeaderIdentity()
 }
 
 // takeState makes s, which mayTake allowed, the held state. A leader that takes a state of a later

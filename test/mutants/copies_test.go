@@ -119,10 +119,43 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: a run that has its place keeps its store",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "if m.admitted || m.runs.First == 0 ||",
-			New:  "if m.runs.First == 0 ||",
+			Old:  "\tif m.admitted {\n\t\tm.runs = message.Runs{}\n\t}\n",
+			New:  "",
 		}},
 		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "copy-that-lost-its-place",
+		Rule: "3, a restored copy: a run that lost its place is not refused again",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "\tif m.admitted {\n\t\tm.runs = message.Runs{}\n\t}\n\tif ",
+			New:  "\tif m.admitted || ",
+		}},
+		Test:    "TestFormerMemberIsNotRefused",
+		Package: "statemachine",
+	},
+	{
+		Name: "later-state-of-a-vote",
+		Rule: "3, a majority of copies: a leader with authority takes no later state from a vote",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "\tcase m.isQuorate(m.now):\n\t\tm.findLater(in, b.State)",
+			New:  "\tcase false:\n\t\tm.findLater(in, b.State)",
+		}},
+		Test:    "TestLaterStateOfAVoteIsReported",
+		Package: "statemachine",
+	},
+	{
+		Name: "state-of-another-leader",
+		Rule: "3, a majority of copies: a node takes no state of its version from another run",
+		Edits: []Edit{{
+			File: "statemachine/state.go",
+			Old:  "leader != m.durable.Held.LeaderIdentity()",
+			New:  "leader.Address != m.durable.Held.Leader",
+		}},
+		Test:    "TestAVersionHasOneLeader",
 		Package: "statemachine",
 	},
 	{

@@ -23,6 +23,8 @@ type chaos struct {
 	focus   int              // preferred next victim, or -1
 	armed   []armedInterrupt // indexed by process
 	slow    [][]SlowSave     // the next saves of each process
+	disks   []slowDisk       // indexed by process
+	saves   *rand.Rand       // for the saves of slow disks
 	misfit  int              // process with a different configuration, or -1
 }
 
@@ -46,6 +48,8 @@ func newChaos(c *Cluster, p Plan) *chaos {
 		walls: randomStream(p.Setup.Seed, streamWallClocks), focus: -1, misfit: -1,
 		armed: make([]armedInterrupt, len(c.procs)),
 		slow:  make([][]SlowSave, len(c.procs)),
+		disks: make([]slowDisk, len(c.procs)),
+		saves: randomStream(p.Setup.Seed, streamSlowDisks-1),
 	}
 	x.addSeries(x.rand, p.Faults&firstFaults, p.pace, p.guided)
 	r := randomStream(p.Setup.Seed, streamLaterFaults)
@@ -66,6 +70,12 @@ func newChaos(c *Cluster, p Plan) *chaos {
 	r = randomStream(p.Setup.Seed, streamObituaries)
 	pace, guided = drawPace(r, p.Setup.Timings)
 	x.addSeries(r, p.Faults&Obituaries, pace, guided)
+	r = randomStream(p.Setup.Seed, streamSlowDisks)
+	pace, guided = drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&SlowDisks, pace, guided)
+	r = randomStream(p.Setup.Seed, streamCopies)
+	pace, guided = drawPace(r, p.Setup.Timings)
+	x.addSeries(r, p.Faults&RestoredCopies, pace, guided)
 	return x
 }
 
@@ -98,7 +108,7 @@ func (x *chaos) startFaults() {
 	if x.plan.Faults&(Interrupts|TornWrites) != 0 {
 		x.c.Interrupt = x.interruptStep
 	}
-	if x.plan.Faults&SlowSaves != 0 {
+	if x.plan.Faults&(SlowSaves|SlowDisks) != 0 {
 		x.c.SlowSave = x.slowSave
 	}
 	x.c.Ended = x.restartFailed

@@ -47,6 +47,8 @@ var faultClasses = [...]faultClass{
 	{Claimants, (*chaos).drawClaimant, (*chaos).startClaimant},
 	{Impostors, (*chaos).drawImpostor, (*chaos).sendImpostor},
 	{Obituaries, (*chaos).drawObituary, (*chaos).announceEnd},
+	{SlowDisks, (*chaos).drawSlowDisks, (*chaos).slowDisks},
+	{RestoredCopies, (*chaos).drawCopy, (*chaos).restoreCopy},
 }
 
 // faultClassOf returns the entry of a class. It panics for a steady class. Recordings contain no

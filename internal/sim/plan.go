@@ -79,7 +79,7 @@ func drawPlan(o Options) Plan {
 	if o.For > 0 {
 		p.For = o.For
 	}
-	p.Epilogue = epilogue(r.IntN(int(epilogues)))
+	p.Epilogue = epilogue(r.IntN(int(slowed)))
 	drawRefusals(r, &p.Setup)
 	if forms {
 		drawForming(forming, &p)
@@ -92,10 +92,32 @@ func drawPlan(o Options) Plan {
 		drawClaims(randomStream(o.Seed, streamClaims), &p)
 		p.Faults &^= o.Without
 	}
+	if !forms {
+		drawDisks(&p, o)
+	}
 	if r := randomStream(o.Seed, streamMargins); !forms && o.Without&Skew == 0 && atMargins(r, size) {
 		drawMargins(r, &p, o)
 	}
 	return p
+}
+
+// drawDisks draws slow disks and restored copies, each in a quarter of the runs. Half of these runs
+// end with such a fault.
+func drawDisks(p *Plan, o Options) {
+	for _, d := range []struct {
+		class  Faults
+		stream int
+		last   epilogue
+	}{{SlowDisks, streamSlowDisks + 1, slowed}, {RestoredCopies, streamCopies + 1, restored}} {
+		r := randomStream(o.Seed, d.stream)
+		if r.IntN(4) > 0 || o.Without&d.class != 0 {
+			continue
+		}
+		p.Faults |= d.class
+		if r.IntN(2) == 0 {
+			p.Epilogue = d.last
+		}
+	}
 }
 
 // drawPace draws the mean time between faults and the probability that an election triggers a

@@ -35,8 +35,8 @@ type process struct {
 	clock  clock
 
 	store           paxos.Durable // the contents of its disk
-	copied          paxos.Durable // an earlier copy of it
-	restored        bool          // it is such a copy
+	copied          diskCopy      // an earlier copy of it
+	restored        bool          // it is such a copy, and has forgotten something
 	floor           uint64        // its store was recovered above this token; 0 if it was not
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run
@@ -176,6 +176,7 @@ func (c *Cluster) endRun(p *process) {
 	c.wakeClock(p)
 	p.machine, p.wake, p.paused, p.inbox, p.pendingWrite = nil, never, false, nil, write{}
 	p.openRequests, p.saving, p.renewed = nil, nil, false
+	p.restored = p.restored && c.check.hasForgotten(p.voter(), p.store)
 	c.check.noteEnd(c.now, p)
 }
 

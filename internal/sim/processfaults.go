@@ -103,7 +103,7 @@ func (x *chaos) scheduleSlowSaves(f Fault) bool {
 // slowSave returns the duration of the next save of a process. Memory stores are never slow.
 func (x *chaos) slowSave(i int) SlowSave {
 	if len(x.slow[i]) == 0 || x.c.procs[i].cfg.Volatile {
-		return SlowSave{}
+		return x.diskSave(i)
 	}
 	s := x.slow[i][0]
 	x.slow[i] = x.slow[i][1:]

@@ -173,6 +173,8 @@ const (
 	failover                 // the leader crashes
 	cutOff                   // the leader is isolated and reconnected
 	depart                   // leadership is handed over and a member leaves
+	slowed                   // disks are slow, and the leader is lost
+	restored                 // one member or a majority returns with an earlier copy of its store
 	epilogues
 )
 
@@ -390,6 +392,10 @@ func (j *judge) runEpilogue() {
 		j.isolateLeader()
 	case depart:
 		j.checkLeaving()
+	case slowed:
+		j.checkSlowDisks()
+	case restored:
+		j.checkCopies()
 	default:
 		j.checkSteady(2*c.setup.Timings.TTLTimeout, "without faults")
 	}

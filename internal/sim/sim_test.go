@@ -102,6 +102,7 @@ func TestElectionsAreFast(t *testing.T) {
 		"leader after a crash", "leader after isolation", "all active after a heal",
 		"leader after faults", "all active after faults", "stopped after leave",
 		"leader after a transfer", "all active after a start", "active without seeds",
+		"leader with slow disks",
 	} {
 		ms := r.Measures[name]
 		if len(ms) == 0 {

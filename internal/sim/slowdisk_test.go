@@ -177,3 +177,39 @@ func TestAColdStartOutlastsSlowDisks(t *testing.T) {
 		}
 	}
 }
+
+// TestDrawnDisks checks that runs draw slow disks and restored copies, during the faults and at the
+// end, and that the copies of one member and of a majority are found.
+func TestDrawnDisks(t *testing.T) {
+	happened, last := NoFaults, map[epilogue]int{}
+	var cover Table
+	for seed := uint64(1); last[slowed] < 20 || last[restored] < 20; seed++ {
+		o := Options{Seed: seed, Size: 3, For: 20 * time.Second}
+		p := drawPlan(o)
+		if p.Epilogue != slowed && p.Epilogue != restored {
+			continue
+		}
+		r := Run(o)
+		if r.Violation != nil {
+			t.Errorf("%v; repeat with: %s", r.Violation, r.Options.Replay())
+		}
+		cover.add(r.Cover)
+		for i, n := range r.Happened {
+			if n > 0 {
+				happened |= 1 << i
+			}
+		}
+		slow := func(m Measure) bool { return m.Name == "leader with slow disks" }
+		if p.Epilogue == restored || slices.ContainsFunc(r.Measures, slow) {
+			last[p.Epilogue]++
+		}
+	}
+	if want := SlowDisks | RestoredCopies; happened&want != want {
+		t.Errorf("got faults of the classes %v, want %v too", happened, want)
+	}
+	for _, kind := range []statemachine.TraceKind{statemachine.FoundCopy, statemachine.FoundLater} {
+		if cover.runs[ruleTraces+rule(kind)] == 0 {
+			t.Errorf("no run reached the rule %v", kind)
+		}
+	}
+}

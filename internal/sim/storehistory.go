@@ -15,6 +15,8 @@ import (
 type storeHistory struct {
 	granted paxos.ID      // highest proposal granted in either stage of an election
 	held    member.Number // newest state saved
+	// promised is the highest promise saved, its own proposals included.
+	promised paxos.ID
 }
 
 // value is the value of one ballot, with the stores that accepted it.
@@ -40,7 +42,7 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	d := p.store
 	k.stores[p.index] = d
 	if d.StoreID != old.StoreID {
-		if !p.cfg.Volatile && !k.endCopy(p) {
+		if !p.cfg.Volatile && !k.endCopy(p, old) {
 			k.noteViolation("I7", "%s changed its store id from %v to %v", p.cfg.Name,
 				old.StoreID, d.StoreID)
 		}
@@ -52,10 +54,15 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 		k.noteViolation("I7", "%s went back from run %d to run %d", p.cfg.Name, old.Incarnation,
 			d.Incarnation)
 	}
-	k.noteCopyVotes(p, old)
+	if d.Promised != old.Promised || d.Accepted.ID != old.Accepted.ID {
+		k.noteCopyActs(p, old)
+	}
 	k.checkStoredPromise(p, old, d)
 	k.checkStoredVote(p, old, d)
 	k.checkStoredState(p, old, d)
+	if l := k.historyOf(p.voter()); l.promised.Compare(d.Promised) < 0 {
+		l.promised = d.Promised
+	}
 	if p.index == p.home && !k.hasNoFounding(d) {
 		k.noteJoined(p.cfg.Address)
 	}
@@ -126,7 +133,9 @@ func (k *checker) checkStoredState(p *process, old, d paxos.Durable) {
 			p.cfg.Name, d.Held.Number,
 			old.Bound())
 	}
-	k.historyOf(p.voter()).held = d.Held.Number
+	if l := k.historyOf(p.voter()); l.held.Less(d.Held.Number) { // less after a copy was restored
+		l.held = d.Held.Number
+	}
 	k.checkHeld(p, old.Held.Number, d.Held)
 }
 

@@ -27,6 +27,7 @@ func (k *checker) checkSent(p *process, m message.Message) {
 		k.checkAnnouncement(p, b)
 	case message.LeaderKeepAlive:
 		if m.Claim.Chosen {
+			k.noteCopyActs(p, p.store)
 			k.checkSentKeepAlive(p, m.Claim, b)
 		}
 	case message.ClusterAlignment:

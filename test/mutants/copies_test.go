@@ -137,6 +137,15 @@ var copies = []Mutant{
 		Package: "statemachine",
 	},
 	{
+		Name: "used-token-unnoticed",
+		Rule: "3, a majority of copies: a state of the leader's version that another run leads is found",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "s.Version < m.claim().Version {",
+			New:  "!m.heldNumber().Less(s.Number) {",
+		}},
+	},
+	{
 		Name: "later-state-of-a-vote",
 		Rule: "3, a majority of copies: a leader with authority takes no later state from a vote",
 		Edits: []Edit{{

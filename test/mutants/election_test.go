@@ -455,6 +455,15 @@ var election = []Mutant{
 		Test: "TestElectionsOutlastSlowDisks",
 	},
 	{
+		Name: "slowest-voter-forgotten",
+		Rule: "6, slow disks: a much faster save of another node does not replace the longest",
+		Edits: []Edit{{
+			File: "statemachine/pace.go",
+			Old:  "if took == m.timing.nextSave(took, m.recentPace(m.pace.told)) {",
+			New:  "if true {",
+		}},
+	},
+	{
 		Name: "contenders-do-not-hold-back",
 		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
 		Edits: []Edit{{

@@ -84,8 +84,7 @@ func Measurements() []Measurement {
 				Workers: []int{1, 16}, For: time.Second, Config: lan}},
 		{"jobs", "from opening jobs on all nodes until each sees every leader", 1,
 			Options{Sizes: []int{5}, Reps: 5, Jobs: 1000, Config: lan}},
-		{"holder", "from the death or isolation of the holder of a job, lock or semaphore until " +
-			"another holds it", 3,
+		{"holder", "from the death or isolation of a job or lock holder to the next", 3,
 			Options{Sizes: []int{5}, Reps: 20, Signals: []string{Kill, Cut},
 				Holds: []string{Job, Lock, Semaphore}, Config: lan}},
 		{"locks", "records acquired and dropped by all nodes, one record per client", 3,

@@ -209,6 +209,8 @@ func TestStrangersEndNoStore(t *testing.T) {
 		"a voter, to a follower":      {aFollower(t, 3), refusal(1), false},
 		"a voter, to a leader":        {aQuorateLeader(t, 3), refusal(1), false},
 		"a voter, to a former member": {formerMember(t), refusal(1), false},
+		"an accepted voter":           {anAccepting(t), refusal(1), true},
+		"a store of no voter":         {anAccepting(t), stranger, false},
 		"a voter of another cluster": {aVoter(t, 3),
 			ofCluster(1, member.Claim{}, refusal(1).Body)(nil), false},
 	} {
@@ -222,6 +224,19 @@ func TestStrangersEndNoStore(t *testing.T) {
 			t.Errorf("%s: got %+v, want an empty store with floor 3", name, d)
 		}
 	}
+}
+
+// anAccepting returns a node that holds nothing and accepted the state of a founding.
+func anAccepting(t *testing.T) *bus {
+	t.Helper()
+	b := holding(t, 3, member.State{})
+	d := &b.nodes[0].durable
+	d.Promised = paxos.ID{Version: 1, Ballot: paxos.Ballot{Round: 1, Proposer: addr(1)}}
+	d.Accepted = paxos.Accepted{ID: d.Promised, State: state(3, 1, 0, 1)}
+	b.nodes[0].conf = func(c *statemachine.Config) { c.LastRun = 1 }
+	b.start(0)
+	b.run(b.timings.LeaseTimeout + 1)
+	return b
 }
 
 // A node that holds a state neither follows another run that leads its version nor takes a state of

@@ -75,8 +75,19 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: only a voter ends a store that holds something",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "return d.Held.Roster.IsVoter(from.Voter()) ||",
-			New:  "return d.Held.Roster.IsVoter(from.Voter()) || !d.Held.IsZero() ||",
+			Old:  "return d.Held.Roster.IsVoter(from.Voter())\n",
+			New:  "return true\n",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "accepted-voters-not-believed",
+		Rule: "3, a restored copy: a store that holds nothing believes voters of the accepted state",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "return isVoter || d.Promised",
+			New:  "return false && isVoter || d.Promised",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",

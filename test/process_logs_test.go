@@ -6,6 +6,7 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -18,13 +19,17 @@ import (
 func (p *process) waitForLines(text string, count int) {
 	p.t.Helper()
 	got := 0
-	for line := range strings.Lines(p.stderr.String()) {
-		if strings.Contains(line, `"message":"`+text+`"`) || strings.Contains(line, " "+text+" ") ||
-			strings.HasSuffix(line, " "+text+"\n") {
-			got++
+	eventually(p.t, fmt.Sprintf("%d lines with %q", count, text), func() bool {
+		got = 0
+		for line := range strings.Lines(p.stderr.String()) {
+			if strings.Contains(line, `"message":"`+text+`"`) || strings.Contains(line, " "+text+" ") ||
+				strings.HasSuffix(line, " "+text+"\n") {
+				got++
+			}
 		}
-	}
-	if got != count {
+		return got >= count
+	})
+	if got > count {
 		p.t.Errorf("%d lines contain %q, want %d", got, text, count)
 	}
 }

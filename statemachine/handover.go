@@ -54,10 +54,12 @@ func (m *Machine) Leave(now time.Time) Output {
 
 // giveUp ends the leadership of this node, if any.
 func (m *Machine) giveUp(successors []member.Address, stays bool) {
-	if m.role == member.Leading {
+	switch m.role {
+	case member.Leading:
 		m.handOver(successors, stays)
-	} else if m.role == member.Provisional {
+	case member.Provisional:
 		m.stepDown(member.Claim{}, CauseHandOver)
+	case member.Seeking, member.Following:
 	}
 }
 

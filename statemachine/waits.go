@@ -50,7 +50,8 @@ func (m *Machine) schedule(why waitReason) {
 		noticed := now
 		if why == leaderEnded {
 			noticed = now.Add(t.endedTurn())
-		} else if why == leaderHandsOver {
+		}
+		if why == leaderHandsOver {
 			noticed = now.Add(t.successorTimeout())
 		}
 		*inquiry, *join = noticed.Add(m.turnDelay()), noticed

@@ -208,9 +208,14 @@ func (j *judge) checkMajorityOfCopies(who, others []int) {
 			c.leaderVersion() == used && c.procs[c.Leader()].identity() == holder)
 	}
 	silent := func(i int) bool { return found[i] == 0 }
+	isVoter := func(i int) bool {
+		return c.procs[c.Leader()].store.Held.Roster.IsVoter(c.procs[i].voter())
+	}
 	all := slices.Concat(who, others)
 	limit += t.LeaseTimeout + t.TTLTimeout
 	switch is := c.RunUntil(limit, exceeds); {
+	case !is && c.Leader() >= 0 && !slices.ContainsFunc(others, isVoter):
+		// Their places went to other processes while they were down: only voters are believed.
 	case !is && (late || c.whyNoQuorum() == ""):
 		c.check.noteViolation("copy", "after a majority of copies the leader has the version %d after %d",
 			c.leaderVersion(), used)

@@ -316,6 +316,11 @@ func (*witnessRun) finishTurns(context.Context) error { return nil }
 
 // disturbNode makes a node fail, waits for a leader, and ends the failure.
 func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
+	if s.turn == 0 && s.o.back > 0 && s.ps.findLeader() != preferredNode { // the first leader
+		if err := s.awaitPreferred(ctx); err != nil {
+			return err
+		}
+	}
 	// A restarted node does not vote before this time (protocol.md section 5).
 	if err := waitFor(ctx, 2*s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
@@ -353,8 +358,13 @@ func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
 	if err := s.waitUntilCalm(ctx); err != nil || s.o.back == 0 || before == preferredNode {
 		return err // judgeRun counts the changes of leader
 	}
+	return s.awaitPreferred(ctx)
+}
+
+// awaitPreferred waits until the preferred host leads again, and counts that.
+func (s *witnessRun) awaitPreferred(ctx context.Context) error {
 	s.backs++
-	return s.waitUntil(ctx, s.o.back+limit, func() bool {
+	return s.waitUntil(ctx, s.o.back+10*s.o.config.LeaderTimeout, func() bool {
 		return s.ps.findLeader() == preferredNode
 	}, "return of the preferred leader")
 }

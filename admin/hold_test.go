@@ -725,8 +725,8 @@ func TestElectThroughLossesOfQuorum(t *testing.T) {
 	})
 }
 
-// serve serves the nodes of a trio until stop is called.
-func (w *trio) serve() (a *testCluster, stop func()) {
+// serveAPI serves the nodes of a trio until stop is called.
+func (w *trio) serveAPI() (a *testCluster, stop func()) {
 	a = &testCluster{t: w.t}
 	for i, node := range w.nodes {
 		n := &testNode{
@@ -759,7 +759,7 @@ func TestLeavingNodeWaitsForItsCallers(t *testing.T) {
 		},
 	} {
 		inTrio(t, func(t *testing.T, w *trio) {
-			a, stop := w.serve()
+			a, stop := w.serveAPI()
 			defer stop()
 			first, second := newAttempt(t), newAttempt(t)
 			first.cleanup = 5 * time.Second
@@ -792,7 +792,7 @@ func TestLeavingNodeWaitsForItsCallers(t *testing.T) {
 // acquire the lock only after the context of the caller has ended.
 func TestHoldForReal(t *testing.T) {
 	inTrio(t, func(t *testing.T, w *trio) {
-		a, stop := w.serve()
+		a, stop := w.serveAPI()
 		defer stop()
 		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
 		token := first.works()

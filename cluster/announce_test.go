@@ -268,7 +268,7 @@ func TestAnnounceEndToSlowMembers(t *testing.T) {
 	})
 }
 
-// TestGathering checks when the message is sent to four members, three of which are enough.
+// TestGathering checks when the message is sent to four members. Three are enough.
 func TestGathering(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct{ arrive, open []time.Duration }{
@@ -306,7 +306,7 @@ func TestAnnounceEndOnAStuckDisk(t *testing.T) {
 		led := w.nodes[0]
 		w.killNode(led)
 		before, _, _ := s.Load()
-		s.freeze()
+		s.freezeDisk()
 		began := time.Now()
 		err := AnnounceEnd(store.NewContext(t.Context(), s), w.config(0, Config{}), w.options(0)...)
 		if err == nil || !strings.Contains(err.Error(), "the disk does not answer") {

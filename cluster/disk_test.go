@@ -24,12 +24,12 @@ type frozenStore struct {
 
 func (s *frozenStore) write() {
 	s.writes.Add(1)
-	s.freeze()
+	s.freezeDisk()
 	s.thawDisk()
 }
 
-func (s *frozenStore) freeze()   { s.disk <- struct{}{} }
-func (s *frozenStore) thawDisk() { <-s.disk }
+func (s *frozenStore) freezeDisk() { s.disk <- struct{}{} }
+func (s *frozenStore) thawDisk()   { <-s.disk }
 
 func (s *frozenStore) Save(c store.Content) error {
 	s.write()
@@ -96,7 +96,7 @@ func TestSaveThatHangs(t *testing.T) {
 	inFrozenWorld(t, func(t *testing.T, w *world, s *frozenStore) {
 		n := w.find(address(0))
 		limit := n.cfg.HeartbeatTimeout
-		s.freeze()
+		s.freezeDisk()
 		before := s.writes.Load()
 		go n.SetLabels(t.Context(), map[string]string{"zone": "a"})
 		for s.writes.Load() == before {
@@ -141,7 +141,7 @@ func TestIdleDiskThatHangs(t *testing.T) {
 		if n := s.writes.Load() - before; n < 11 || n > 13 {
 			t.Errorf("an idle node wrote %d times in a minute, want 12", n)
 		}
-		s.freeze()
+		s.freezeDisk()
 		time.Sleep(probeInterval + n.cfg.HeartbeatTimeout)
 		if got := n.Status(); got.NotSaving == "" || got.NoLeader != "" {
 			t.Errorf("cannot save %q, no leader %q", got.NotSaving, got.NoLeader)

@@ -203,9 +203,9 @@ func (s *faultySession) Hold(
 	return s.Session.Hold(ctx, key, token)
 }
 
-// TestPermits draws callers of a semaphore, some of which share a handle, while outcomes are
-// unknown, permits are revoked and members are cut off. Never more callers than permits run, all
-// are served, and no record is left.
+// TestPermits draws callers of a semaphore, while outcomes are unknown, permits are revoked and
+// members are cut off. Some callers share a handle. Never more callers than permits run, all are
+// served, and no record is left.
 func TestPermits(t *testing.T) {
 	for permits := 1; permits <= 8; permits++ {
 		for seed := range uint64(30) {

@@ -61,7 +61,7 @@ func (x *rwTest) holdLock(
 	<-ctx.Done()
 }
 
-// TestRWLock draws readers and writers on several hosts, some of which crash. No writer runs beside
+// TestRWLock draws readers and writers on several hosts. Some hosts crash. No writer runs beside
 // another caller, readers run together, and all are served.
 func TestRWLock(t *testing.T) {
 	most := 0

@@ -221,7 +221,7 @@ func (m *Machine) findSuccessors(named member.Address) []member.Address {
 		}
 	}
 	silences := func(e member.Member) time.Duration { // silent members may be dead
-		return m.timing.silences(m.now.Sub(m.lead.peer(e.Address).heard))
+		return m.timing.countSilences(m.now.Sub(m.lead.peer(e.Address).heard))
 	}
 	slices.SortStableFunc(able, func(a, b member.Member) int {
 		switch named {

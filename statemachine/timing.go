@@ -107,7 +107,7 @@ func (t timing) stateInterval(members int) time.Duration {
 // dead, so its leader does not hand over to it (6, preference).
 func (t timing) livelySilence() time.Duration { return 2 * t.HeartbeatInterval }
 
-func (t timing) silences(d time.Duration) time.Duration { return d / t.livelySilence() }
+func (t timing) countSilences(d time.Duration) time.Duration { return d / t.livelySilence() }
 
 // unpacedMembers is the number of members up to which stateInterval does not grow.
 const unpacedMembers = 10

@@ -69,17 +69,17 @@ func (c *nodes) mountDisk(i int) *disk {
 
 func (d *disk) request(what uint) error { return unix.IoctlSetInt(int(d.root.Fd()), what, 0) }
 
-// freeze lets no write to the file system end until it is thawed.
-func (d *disk) freeze() {
+// freezeWrites lets no write to the file system end until it is thawed.
+func (d *disk) freezeWrites() {
 	d.t.Helper()
 	if err := d.request(freezeRequest); err != nil {
 		d.t.Skipf("the file system cannot be frozen on this machine: %v", err)
 	}
 	// A process that waits for the disk cannot be killed, so this comes first at the end.
-	d.t.Cleanup(func() { _ = d.request(thawRequest) }) // fails after thaw
+	d.t.Cleanup(func() { _ = d.request(thawRequest) }) // fails after thawWrites
 }
 
-func (d *disk) thaw() {
+func (d *disk) thawWrites() {
 	d.t.Helper()
 	if err := d.request(thawRequest); err != nil {
 		d.t.Fatal(err)
@@ -139,7 +139,7 @@ func TestProcessOnAFrozenDisk(t *testing.T) {
 		})
 	}
 	before, _ := c.status(frozen)
-	disks[frozen-1].freeze()
+	disks[frozen-1].freezeWrites()
 	began := time.Now()
 	for _, query := range []string{"?votes", ""} {
 		eventually(t, "a node whose disk is frozen is not ready", func() bool {
@@ -165,7 +165,7 @@ func TestProcessOnAFrozenDisk(t *testing.T) {
 		return leads
 	})
 	begun.want("begin")
-	disks[frozen-1].thaw()
+	disks[frozen-1].thawWrites()
 	c.settle(1, 2, 3)
 	eventually(t, "the thawed node votes", func() bool {
 		status, _ := c.health(frozen, "?votes")

@@ -115,14 +115,14 @@ func (f *fleet) raftLeader() int {
 	return -1
 }
 
-func (f *fleet) working() int {
+func (f *fleet) findWorker() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.worker
 }
 
-// work is the work of process i. It takes a moment to end.
-func (f *fleet) work(i int) func(context.Context, leader.Term) error {
+// workAs returns the work of process i. It takes a moment to end.
+func (f *fleet) workAs(i int) func(context.Context, leader.Term) error {
 	return func(ctx context.Context, _ leader.Term) error {
 		f.mu.Lock()
 		if f.worker >= 0 {
@@ -156,7 +156,7 @@ func (f *fleet) main(
 		if err != nil {
 			return err
 		}
-		err = job.WhileLeader(ctx, f.work(i))
+		err = job.WhileLeader(ctx, f.workAs(i))
 		return errors.Join(err, job.Close(context.WithoutCancel(ctx)))
 	}
 	r, err := f.startRaft(i)
@@ -165,9 +165,9 @@ func (f *fleet) main(
 	}
 	defer f.stopRaft(i)
 	if v == onBoth {
-		return runUnderBoth(ctx, r.LeaderCh(), node.Records(), "billing", f.work(i))
+		return runUnderBoth(ctx, r.LeaderCh(), node.Records(), "billing", f.workAs(i))
 	}
-	return runUnderRaft(ctx, r.LeaderCh(), f.work(i))
+	return runUnderRaft(ctx, r.LeaderCh(), f.workAs(i))
 }
 
 // runUnderRaft is the program before the move.
@@ -215,7 +215,7 @@ func TestUnderBothWithTwoLeaders(t *testing.T) {
 				}
 			}
 			c.Within(5*time.Second, fmt.Sprintf("work of process %d in round %d", first, round),
-				func() bool { return f.working() == first })
+				func() bool { return f.findWorker() == first })
 			if c.Leader() == first || f.raftLeader() != first {
 				t.Errorf("process %d leads by raft, %d by Athena, want others than %d and %d",
 					f.raftLeader(), c.Leader(), first, other)
@@ -245,7 +245,7 @@ func TestMoveFromRaft(t *testing.T) {
 					c.Restart(i)
 				}
 				c.Within(10*time.Second, fmt.Sprintf("work after process %d has version %d", i, v),
-					func() bool { return f.working() >= 0 })
+					func() bool { return f.findWorker() >= 0 })
 				c.Advance(2 * time.Second)
 			}
 		}

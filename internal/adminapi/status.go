@@ -75,7 +75,7 @@ type Self struct {
 }
 
 // MissingSeed is a seed that is not an active member. Why is its last answer to this node, or why
-// there is none.
+// it did not answer.
 type MissingSeed struct {
 	Address member.Address `json:"address"`
 	Why     string         `json:"why"`

@@ -27,7 +27,7 @@ type DiskWatch struct {
 	limit time.Duration // a longer write makes the node not ready
 
 	mu       sync.Mutex
-	began    [diskWrites]time.Time // of the writes in progress; zero if there is none
+	began    [diskWrites]time.Time // of the writes in progress; otherwise zero
 	ended    time.Time             // of the last write
 	took     time.Duration         // by the last write
 	fault    error                 // of the last probe; nil if a later write succeeded

@@ -18,7 +18,7 @@ const MissingTimeout = 30 * time.Second
 // MissingSeed is a seed that is not an active member although there is a leader.
 type MissingSeed struct {
 	Address member.Address
-	Why     string // its last answer to this node, or why there is none
+	Why     string // its last answer to this node, or why it did not answer
 }
 
 // missingLog contains the missing seeds. The event loop updates it every WarnInterval.

@@ -54,6 +54,7 @@ func TestStalledSync(t *testing.T) {
 		if err := w.checkSave(s); !errors.Is(err, ErrDead) {
 			t.Errorf("Save after a crash during its sync: got %v, want ErrDead", err)
 		}
+		synctest.Wait() // crashMachine runs in a goroutine of its own
 		w.disk.Before = nil
 		if err := w.runProcess(); err != nil {
 			t.Error(err)

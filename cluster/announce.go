@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
+	"os"
 	"sync"
 	"time"
 
@@ -44,14 +46,15 @@ var ErrRunning = errors.New("cluster: a process uses the data directory")
 // another process as soon as the process of the node has ended, for whatever reason.
 //
 // The proof is the lock of DataDir: the operating system frees it only when the process is gone. So
-// AnnounceEnd refuses file systems for which this does not hold (CheckAnnounce). If a process has
-// the lock, the error is ErrRunning. AnnounceEnd sends nothing, and returns nil, if the node never
-// had a place or has left. It keeps the lock while it saves that the next run has begun. A member
-// that does not answer within half of LeaderTimeout is not waited for, because the next run may
-// wait. If fewer than a majority know in the end, the error names the others.
+// AnnounceEnd refuses file systems for which this does not hold (CheckAnnounce), and a directory
+// that does not exist. If a process has the lock, the error is ErrRunning. AnnounceEnd sends
+// nothing, and returns nil, if the node never had a place or has left. It keeps the lock while it
+// saves that the next run has begun. It does not wait for a member that does not answer within half
+// of LeaderTimeout, because the next run may wait. If fewer than a majority know in the end, the
+// error names the others.
 //
-// AnnounceEnd returns after at most 2 s, even if the disk does not answer. In that case the members
-// are not informed, and the lock stays taken until the disk answers.
+// AnnounceEnd returns after at most 2 s, even if the disk does not answer. In that case it informs
+// no member, and the lock stays taken until the disk answers.
 func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
 	o := newOptions(opts)
 	n := &Node{store: store.FromContext(ctx)}
@@ -105,6 +108,9 @@ func (n *Node) endRuns(ctx context.Context) (c store.Content, err error) {
 	if n.store == nil {
 		if err := n.cfg.CheckAnnounce(); err != nil {
 			return c, err
+		}
+		if _, err := os.Stat(n.cfg.DataDir); errors.Is(err, fs.ErrNotExist) {
+			return c, fieldErrorf("DataDir", "no node has run with it: %w", err)
 		}
 		n.store, err = openFile(ctx, n.cfg.DataDir, goneTimeout)
 		switch {
@@ -191,9 +197,8 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	enough := min(member.Quorum(n.cfg.Size), voters)
 	g := newGathering(ctx, len(others), enough, n.cfg.LeaderTimeout/2)
 	results := make(chan told)
-	var work sync.WaitGroup
 	for _, e := range others {
-		work.Go(func() { results <- told{e, n.tellMember(ctx, a, run, e.Address, c.Held.Cluster, g)} })
+		go func() { results <- told{e, n.tellMember(ctx, a, run, e.Address, c.Held.Cluster, g)} }()
 	}
 	know, faults := 0, []error(nil)
 	for range others {
@@ -207,7 +212,6 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 			}
 		}
 	}
-	work.Wait()
 	n.log.Info("announced that the process of this node has ended", slog.Int("voters", know),
 		slog.Int64("took_ms", time.Since(began).Milliseconds()))
 	if know >= enough {

@@ -4,6 +4,9 @@ package cluster
 
 import (
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -335,6 +338,19 @@ func TestAnnounceEndWithoutProof(t *testing.T) {
 	}
 	if guard := Guard(cfg); guard == nil || !strings.Contains(guard.Error(), "prove") {
 		t.Errorf("Guard: got %v, want that the lock proves nothing", guard)
+	}
+}
+
+// TestAnnounceEndWithoutDirectory checks that a misspelled directory is an error and not created.
+func TestAnnounceEndWithoutDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "misspelled")
+	cfg := Config{Addr: "127.0.0.1:7001", Size: 1, DataDir: dir, Insecure: true}
+	err := AnnounceEnd(t.Context(), cfg)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want that %s does not exist", err, dir)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: got %v, want that it does not exist", dir, err)
 	}
 }
 

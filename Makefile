@@ -55,8 +55,8 @@ TEST_FLAGS = $(DEPTH) -vet=off -shuffle=on -timeout=$(TIMEOUT)
 FLOOD_FLAGS = $(if $(FOR),-for $(FOR)) $(if $(NODES),-n $(NODES)) \
               $(if $(TRANSPORT),-transport $(TRANSPORT))
 CHAOS_FLAGS = $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
-              $(if $(OTHER),-athena $(OTHER:previous=$(PREVIOUS)/athena) -daemons 2,-athena $(BIN)/athena) \
-              $(if $(HISTORY),-history $(HISTORY))
+              $(if $(NAMES),-names,$(if $(OTHER),-athena $(OTHER:previous=$(PREVIOUS)/athena) -daemons 2,-athena $(BIN)/athena)) \
+              $(if $(ONLY),-only "$(ONLY)") $(if $(HISTORY),-history $(HISTORY))
 BUILDS    := ^Test(AConsumerBuilds|ProcessFIPS|ProcessRelease)
 EXPLORE_FLAGS = -refusals -attempts 2 -crashes 1
 SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
@@ -69,7 +69,7 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; RUNS LOAD ONLY for flakes; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER ONLY NAMES for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; RUNS LOAD ONLY for flakes; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -141,7 +141,7 @@ swarm-nodes: ## run whole nodes in drawn worlds (test/swarm): SEED RUNS
 	$(GO) test ./test/swarm -count=1 -v -timeout 0 -run TestSwarm -runs $(or $(RUNS),1000) \
 	  $(if $(SEED),-seed $(SEED))
 
-chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT HISTORY=DIR
+chaos: build ## run real processes under real faults for five minutes (root, nft): SEED FOR NODES TRANSPORT ONLY NAMES HISTORY=DIR
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(if $(filter previous,$(OTHER)),scripts/previous.sh previous $(PREVIOUS)/athena)
 	@$(BIN)/chaos run $(CHAOS_FLAGS)

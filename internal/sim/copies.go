@@ -59,10 +59,11 @@ func (k *checker) endCopy(p *process, old paxos.Durable) bool {
 // hasForgotten reports whether a store has forgotten votes or states.
 func (k *checker) hasForgotten(v member.Voter, d paxos.Durable) bool {
 	l := k.historyOf(v)
-	forgot := func(id paxos.ID) bool {
-		return d.Promised.Compare(id) < 0 && d.Held.Version < id.Version
+	forgot := func(last, id paxos.ID) bool {
+		return last.Compare(id) < 0 && d.Held.Version < id.Version
 	}
-	return d.Held.Number.Less(l.held) || forgot(l.granted) || forgot(l.promised)
+	return d.Held.Number.Less(l.held) || forgot(d.Accepted.ID, l.accepted) ||
+		forgot(d.Promised, l.granted) || forgot(d.Promised, l.promised)
 }
 
 // noteCopyActs records that a restored store voted, or supports a leader, although it has forgotten

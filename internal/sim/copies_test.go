@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -129,5 +130,34 @@ func TestRestoredMajorityIsReported(t *testing.T) {
 	}
 	if slices.ContainsFunc([]int{0, 1, 2}, func(i int) bool { return found[i] > 1 }) {
 		t.Errorf("reported %v times", found)
+	}
+}
+
+// TestForgottenVotes checks what a copy may lack so that its votes are those of another voter.
+func TestForgottenVotes(t *testing.T) {
+	voter := member.Voter{}
+	id := func(version uint64) paxos.ID { return paxos.ID{Version: version} }
+	k := &checker{voters: map[member.Voter]*storeHistory{
+		voter: {granted: id(6), accepted: id(6), promised: id(7), held: member.Number{Version: 5}},
+	}}
+	store := func(held, promised, accepted uint64) (d paxos.Durable) {
+		d.Held.Number, d.Promised, d.Accepted.ID =
+			member.Number{Version: held}, id(promised), id(accepted)
+		return d
+	}
+	for _, c := range []struct {
+		store paxos.Durable
+		want  bool
+	}{
+		{store(5, 7, 6), false},
+		{store(4, 7, 6), true}, // a state
+		{store(5, 6, 6), true}, // a promise
+		{store(5, 7, 5), true}, // a vote, although it remembers the promise before it
+		{store(6, 7, 5), false},
+		{store(7, 0, 0), false},
+	} {
+		if got := k.hasForgotten(voter, c.store); got != c.want {
+			t.Errorf("%+v: got %t, want %t", c.store, got, c.want)
+		}
 	}
 }

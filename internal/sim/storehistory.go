@@ -13,8 +13,9 @@ import (
 // storeHistory records the greatest vote and state that a store has saved. It is kept if the store
 // is lost.
 type storeHistory struct {
-	granted paxos.ID      // highest proposal granted in either stage of an election
-	held    member.Number // newest state saved
+	granted  paxos.ID      // highest proposal granted in either stage of an election
+	accepted paxos.ID      // highest proposal accepted
+	held     member.Number // newest state saved
 	// promised is the highest promise saved, its own proposals included.
 	promised paxos.ID
 }
@@ -107,6 +108,9 @@ func (k *checker) checkStoredVote(p *process, old, d paxos.Durable) {
 	}
 	if !a.IsZero() {
 		k.noteVote(p, a.ID)
+		if l := k.historyOf(p.voter()); l.accepted.Compare(a.ID) < 0 {
+			l.accepted = a.ID
+		}
 		k.countFormalVote(p.voter(), a)
 	}
 }

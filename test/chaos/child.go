@@ -36,6 +36,7 @@ const exitEvidence = 3
 
 // childMain runs a child and returns its exit code.
 func childMain(role string) int {
+	useNames()
 	lives := map[string]func(task string) error{
 		roleEnter: enterMain, roleNode: nodeMain, roleRegister: registerMain,
 		roleTypo: typoMain, roleIntruder: intruderMain,
@@ -62,6 +63,7 @@ type place struct {
 	Task    string // task of the node
 	Program string // path of the program of the node
 	Role    string // role of the node
+	Names   string // socket of the name server; empty for none
 }
 
 // enterMain moves the process into its namespace and cgroup and then executes the node. Only one
@@ -90,7 +92,8 @@ func enterMain(task string) error {
 		}
 		return syscall.Exec(p.Daemon[0], p.Daemon, os.Environ())
 	}
-	err := errors.Join(os.Setenv(roleVariable, p.Role), os.Setenv(taskVariable, p.Task))
+	err := errors.Join(os.Setenv(roleVariable, p.Role), os.Setenv(taskVariable, p.Task),
+		os.Setenv(namesVariable, p.Names))
 	if err != nil {
 		return err
 	}

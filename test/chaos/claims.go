@@ -128,6 +128,7 @@ func (r *runner) startClaimant(c *claimant) error {
 	role := map[string]string{typo: roleTypo, intruder: roleIntruder}[c.kind]
 	p, err := launchNode(task, place{
 		Netns: r.world.guestNamespace(c.host), Program: thisProgram, Role: role,
+		Names: r.world.namesSocket(),
 	}, log)
 	if err != nil {
 		return err

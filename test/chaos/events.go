@@ -107,7 +107,7 @@ func (r *runner) runDuring(ctx context.Context, live func(context.Context) error
 // newFloodPlan draws rounds. Each round has one fault of every class, in any order, and sometimes a
 // second fault at the same time. A run without its own network only has faults of processes.
 func newFloodPlan(o options) []step {
-	p := planner{rand.New(rand.NewPCG(o.seed, 1)), o.nodes}
+	p := planner{rand.New(rand.NewPCG(o.seed, 1)), o.nodes, nil}
 	var steps []step
 	for sum := time.Duration(0); sum < 2*o.length; {
 		order := p.rand.Perm(len(classes))

@@ -56,6 +56,10 @@ func (r *runner) inflictFault(f fault) []action {
 		return r.stopNode(f, order[0])
 	case "stutter":
 		return r.stutterNode(f, order[0])
+	case silentNames:
+		return r.silenceNames(f)
+	case frozenDisk, slowDisk:
+		return r.stallDisk(f, order[0])
 	case lostStore:
 		return r.loseStore(f, order)
 	case wrongSeed:
@@ -110,7 +114,9 @@ func (r *runner) endProcesses(f fault, order []int, count int, signal syscall.Si
 				if signal != syscall.SIGKILL {
 					return nil
 				}
-				r.ps.nodes[node].kill()
+				if err := r.ps.killNode(node); err != nil {
+					return err
+				}
 				return r.ps.announceDaemon(node)
 			}},
 			action{at: f.For, do: func() error { return r.restartNode(node) }})
@@ -175,7 +181,9 @@ func (r *runner) loseStore(f fault, order []int) []action {
 	node := order[0]
 	return []action{
 		{at: 0, do: func() error {
-			r.ps.nodes[node].kill()
+			if err := r.ps.killNode(node); err != nil {
+				return err
+			}
 			r.ps.lost[node] = true
 			r.ps.notes.appendLine(evidence{Kind: kindLost, To: nodeName(node)})
 			return os.RemoveAll(r.ps.storeFolder(node))
@@ -206,33 +214,6 @@ func (r *runner) starveNode(f fault, order []int) []action {
 			return errors.Join(starved[1](node), r.restartNode(node))
 		}},
 	}
-}
-
-func (r *runner) ballastFile(node int) string {
-	return filepath.Join(r.world.diskFolder(node), "ballast")
-}
-
-// fillDisk writes until the disk is full.
-func (r *runner) fillDisk(node int) error {
-	file, err := os.Create(r.ballastFile(node))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	for page := make([]byte, os.Getpagesize()); err == nil; {
-		_, err = file.Write(page)
-	}
-	if !errors.Is(err, unix.ENOSPC) {
-		return err
-	}
-	return nil
-}
-
-func (r *runner) freeDisk(node int) error {
-	if err := os.Remove(r.ballastFile(node)); !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil // another fault of this step has already freed the disk
 }
 
 // takeFiles prevents a process from opening files. Open files stay open.

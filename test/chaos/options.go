@@ -12,6 +12,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/athena-go/athena/cluster"
@@ -33,9 +35,11 @@ type options struct {
 	history string
 	tls     bool // the nodes use TLS on TCP instead of QUIC
 	soak    bool
-	guards  bool   // half of the runs of nodes have guards, which announce their end
-	events  uint64 // number of events that a flood must send; 0 for no flood
-	stuck   bool   // a handler never returns
+	names   bool     // the nodes have names
+	only    []string // kinds of faults; empty for all
+	guards  bool     // half of the runs of nodes have guards, which announce their end
+	events  uint64   // number of events that a flood must send; 0 for no flood
+	stuck   bool     // a handler never returns
 	// rate is the number of events per second from all nodes together; 0 for as many as possible.
 	rate int
 	// handOver is the longest permitted time without a leader after one leaves.
@@ -124,10 +128,29 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 	f.IntVar(&o.daemons, "daemons", 1, "number of nodes that run the program of -athena")
 	f.StringVar(&o.history, "history", "",
 		"directory for the steps of every process, which spec/validate judges; it must be empty")
+	f.BoolVar(&o.names, "names", false,
+		"the nodes have names, which a server resolves that may be silent; not with -athena")
+	f.Func("only", "comma-separated kinds of faults, such as kill,split (default all)",
+		o.readKinds)
 	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute")
 	f.IntVar(&o.minChanges, "min-changes", -1,
 		"minimum number of leader changes; -1 means 2 per minute")
 	return f, o
+}
+
+// readKinds sets the only kinds of faults.
+func (o *options) readKinds(list string) error {
+	var known []string
+	for _, w := range weights {
+		known = append(known, w.kind)
+	}
+	o.only = strings.Split(list, ",")
+	for _, kind := range o.only {
+		if !slices.Contains(known, kind) {
+			return fmt.Errorf("no fault %q; known are: %s", kind, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // addTimings adds the flags of the timings.
@@ -186,6 +209,11 @@ func parseFlags(name string, args []string) (options, error) {
 		return o, fmt.Errorf("-payload %d: must be 1 to %d", o.payload, noiseBytes)
 	case name == "rolling" && (o.nodes < 3 || o.rate < 1):
 		return o, fmt.Errorf("-n %d -rate %d: must be at least 3 and 1", o.nodes, o.rate)
+	case len(o.only) > 0 && !slices.ContainsFunc(weights, (&planner{nil, o.nodes, o.only}).mayDraw):
+		return o, fmt.Errorf("-only %s: none of these faults can affect %d nodes",
+			strings.Join(o.only, ","), o.nodes)
+	case o.names && o.athena != "":
+		return o, errors.New("-names with -athena: an athena program does not ask the server of the run")
 	case o.length <= 0:
 		return o, fmt.Errorf("-for %v: must be positive", o.length)
 	}

@@ -92,7 +92,9 @@ func (r *runner) restartWith(
 		}
 		r.restarts++
 		r.writeJournal("restart %s%s with seeds %v", prefix, nodeName(node), ps.seedsOf(node))
-		ps.nodes[node].kill()
+		if err := ps.killNode(node); err != nil {
+			return err
+		}
 		return ps.startNode(node)
 	}
 	return []action{

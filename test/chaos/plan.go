@@ -108,6 +108,9 @@ var weights = []weight{
 	{"hub", 3, 1000 * ms, 5000 * ms, 30, 3},
 	{"flap", 4, 1500 * ms, 5000 * ms, 60, 2},
 	{"full disk", 4, 1500 * ms, 4000 * ms, 50, 1},
+	{frozenDisk, 4, 1500 * ms, 7000 * ms, 60, 1},
+	{slowDisk, 4, 1500 * ms, 5000 * ms, 60, 1},
+	{silentNames, 4, 2000 * ms, 12000 * ms, 0, 2},
 	{"no files", 4, 1500 * ms, 4000 * ms, 50, 1},
 	{"no memory", 2, 1500 * ms, 4000 * ms, 50, 1},
 	{wrongSeed, 8, 1000 * ms, 5000 * ms, 60, minNodesOfTwo},
@@ -118,10 +121,12 @@ var weights = []weight{
 	{intruderOther, 4, 1500 * ms, 5000 * ms, 0, minNodesOfTwo},
 }
 
-// needsMovement reports whether a fault has no effect until a node saves or grows. Such a fault is
-// combined with another one that changes leaders and members.
+// needsMovement reports whether a fault has no effect until a node saves, dials or grows. Such a
+// fault is combined with another one that changes leaders and members.
 func needsMovement(kind string) bool {
-	return kind == "full disk" || kind == "no files" || kind == "no memory"
+	return slices.Contains([]string{
+		"full disk", frozenDisk, slowDisk, silentNames, "no files", "no memory",
+	}, kind)
 }
 
 // lostStore erases a store. A cluster that loses a majority of its stores is lost permanently. So
@@ -132,11 +137,12 @@ const lostStore = "lost store"
 type planner struct {
 	rand  *rand.Rand
 	nodes int
+	only  []string // the kinds of faults to draw; empty for all
 }
 
 // newPlan draws steps that take about the given time.
-func newPlan(seed uint64, nodes int, length time.Duration) []step {
-	p := planner{rand.New(rand.NewPCG(seed, 0)), nodes}
+func newPlan(seed uint64, nodes int, length time.Duration, only []string) []step {
+	p := planner{rand.New(rand.NewPCG(seed, 0)), nodes, only}
 	var steps []step
 	for sum := time.Duration(0); sum < length; sum += steps[len(steps)-1].totalLength() {
 		steps = append(steps, p.drawStep(len(steps)))
@@ -146,6 +152,12 @@ func newPlan(seed uint64, nodes int, length time.Duration) []step {
 
 func (p *planner) drawStep(i int) step {
 	s := step{Pause: p.drawBetween(100*ms, 1500*ms)}
+	if len(p.only) > 0 {
+		for range 1 + p.rand.IntN(3) {
+			s.Faults = append(s.Faults, p.drawFault(p.drawWeight()))
+		}
+		return s
+	}
 	if i < len(firstKinds) && p.nodes >= minNodesOfTwo {
 		s.Faults = []fault{p.drawKind(firstKinds[i])}
 		s.Faults[0].Leader = true
@@ -204,13 +216,13 @@ func (p *planner) drawKind(kind string) fault {
 func (p *planner) drawWeight() weight {
 	var sum int
 	for _, w := range weights {
-		if p.nodes >= w.minSize {
+		if p.mayDraw(w) {
 			sum += w.weight
 		}
 	}
 	at := p.rand.IntN(sum)
 	for _, w := range weights {
-		if p.nodes < w.minSize {
+		if !p.mayDraw(w) {
 			continue
 		}
 		if at -= w.weight; at < 0 {
@@ -218,6 +230,10 @@ func (p *planner) drawWeight() weight {
 		}
 	}
 	panic("chaos: no fault was drawn")
+}
+
+func (p *planner) mayDraw(w weight) bool {
+	return p.nodes >= w.minSize && (len(p.only) == 0 || slices.Contains(p.only, w.kind))
 }
 
 func (p *planner) drawFault(w weight) fault {

@@ -39,8 +39,8 @@ func TestPlan(t *testing.T) {
 	for nodes := 1; nodes <= maxNodes; nodes++ {
 		drawn := map[string]int{}
 		for seed := range uint64(40) {
-			plan := newPlan(seed, nodes, 5*time.Minute)
-			if again := newPlan(seed, nodes, 5*time.Minute); fmt.Sprint(plan) != fmt.Sprint(again) {
+			plan := newPlan(seed, nodes, 5*time.Minute, nil)
+			if again := newPlan(seed, nodes, 5*time.Minute, nil); fmt.Sprint(plan) != fmt.Sprint(again) {
 				t.Fatalf("seed %d with %d nodes: two different plans", seed, nodes)
 			}
 			var faults int
@@ -79,6 +79,30 @@ func TestPlan(t *testing.T) {
 					nodes, w.kind, drawn[w.kind], w.minSize)
 			}
 		}
+	}
+}
+
+func TestOnlyKinds(t *testing.T) {
+	o, err := parseFlags("run", []string{"-only", "kill,kill several,ring"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := map[string]int{}
+	for _, s := range newPlan(7, 3, time.Hour, o.only) {
+		for _, f := range s.Faults {
+			checkFault(t, f, 3)
+			drawn[f.Kind]++
+		}
+	}
+	if len(drawn) != 2 || drawn["kill"] == 0 || drawn["kill several"] == 0 { // a ring needs more
+		t.Errorf("drawn: %v, want only kills", drawn)
+	}
+	args := []string{"-only", "ring", "-n", "3"}
+	if _, err := parseFlags("run", args); err == nil || !strings.Contains(err.Error(), "3 nodes") {
+		t.Errorf("%q: got %v, want that 3 nodes are too few", args, err)
+	}
+	if err := o.readKinds("kil"); err == nil || !strings.Contains(err.Error(), "known are: kill,") {
+		t.Errorf("got %v, want the known kinds", err)
 	}
 }
 

@@ -221,6 +221,9 @@ func (ps *processes) configOf(node int) cluster.Config {
 	config.Addr, config.Name, config.Size = ps.seeds[node], nodeName(node), ps.o.nodes
 	config.Seeds, config.Secret, config.JoinOnly = ps.seedsOf(node), ps.secret, ps.lost[node]
 	config.DataDir = ps.storeFolder(node)
+	if ps.world.names != nil {
+		config.Addr, config.Advertise = addressOf(ps.first+node), ps.seeds[node]
+	}
 	if ps.o.witness {
 		config.Preference, config.HandOverToPreferred = preferenceOf(node), ps.o.back
 	}
@@ -248,7 +251,7 @@ func (ps *processes) startNode(node int) error {
 	}
 	p, err := launchNode(task, place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
-		Program: ps.programOf(node), Role: roleNode,
+		Program: ps.programOf(node), Role: roleNode, Names: ps.world.namesSocket(),
 	}, ps.logs[node])
 	if err != nil {
 		return err
@@ -332,9 +335,10 @@ func (ps *processes) killAll() {
 	if ps == nil {
 		return
 	}
-	for _, p := range append(ps.nodes, ps.register) {
-		p.kill()
+	for node := range ps.nodes {
+		_ = ps.killNode(node)
 	}
+	ps.register.kill()
 	for _, log := range ps.logs {
 		log.Close()
 	}

@@ -102,6 +102,11 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	} else {
 		r.world, err = newWorld(o.nodes*o.countClusters(), o.countGuests())
 	}
+	if err == nil && o.names {
+		if err = r.world.startNames(); err != nil {
+			err = errors.Join(err, r.world.removeAll())
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -109,6 +114,9 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	if !o.plain {
 		r.report("creating %d namespaces, the bridge and the disks took %v",
 			o.nodes*o.countClusters()+o.countGuests(), time.Since(before).Round(time.Millisecond))
+		if why := r.world.unfrozen; why != nil {
+			r.report("frozen and slow disks are left out: %v", why)
+		}
 	}
 	if r.world.without != "" {
 		r.report("memory faults are left out: %s", r.world.without)
@@ -143,7 +151,7 @@ func (r *runner) writeJournal(format string, args ...any) {
 // runPlan runs the plan and waits until all nodes are active.
 func (r *runner) runPlan(ctx context.Context) error {
 	// Steps may be shorter than estimated; the clock ends the run.
-	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length)
+	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length, r.o.only)
 	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
 		return err
 	}

@@ -24,8 +24,6 @@ const (
 	// is part of the names of everything that the run creates on the machine.
 	worldsDir = "/run/athena-chaos"
 	lockFile  = "lock"
-	// diskBytes is the size of the disk of each node, a tmpfs.
-	diskBytes = 256 << 10
 	// endTimeout is how long a killed process may take to disappear.
 	endTimeout = 5 * time.Second
 )
@@ -37,6 +35,8 @@ type world struct {
 	net  *network // nil if the nodes share the loopback interface
 	// addresses are the addresses of the nodes.
 	addresses []string
+	unfrozen  error       // why the disks cannot be frozen
+	names     *nameServer // nil if the nodes have no names
 	memory
 }
 
@@ -81,7 +81,9 @@ func newWorld(nodes, guests int) (*world, error) {
 	}
 	for i := 0; i < nodes && err == nil; i++ {
 		w.addresses = append(w.addresses, addressOf(i))
-		err = mountDisk(w.diskFolder(i))
+		var why error
+		why, err = mountDisk(w.diskFolder(i))
+		w.unfrozen = errors.Join(w.unfrozen, why)
 	}
 	if err != nil {
 		return nil, errors.Join(err, w.removeAll())
@@ -97,7 +99,7 @@ func newPlainWorld(nodes int) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{dir: dir}
+	w := &world{dir: dir, unfrozen: errors.New("the disks are folders of this machine")}
 	for i := range nodes {
 		// All sockets stay open until the end, so that all ports differ.
 		c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -163,23 +165,6 @@ func lockWorlds() (*os.File, error) {
 	return dir, nil
 }
 
-// diskFolder returns the folder of a node's disk.
-func (w *world) diskFolder(node int) string {
-	return filepath.Join(w.dir,
-		"disk"+strconv.Itoa(node+1))
-}
-
-func mountDisk(dir string) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	options := "mode=700,size=" + strconv.Itoa(diskBytes)
-	if err := unix.Mount("athena-chaos", dir, "tmpfs", 0, options); err != nil {
-		return fmt.Errorf("mount a tmpfs at %s: %w", dir, err)
-	}
-	return nil
-}
-
 // removeAll removes all parts of the world. Without the lock of all runs, the cleanup of another
 // run could find the folder after its lock file is removed, and remove the rest simultaneously.
 func (w *world) removeAll() error {
@@ -191,6 +176,9 @@ func (w *world) removeAll() error {
 		return err
 	}
 	defer all.Close()
+	if w.names != nil {
+		w.names.Close()
+	}
 	err = cleanUp(w.dir)
 	if w.lock != nil {
 		w.lock.Close()
@@ -247,12 +235,15 @@ func cleanUp(dir string) error {
 	var faults []error
 	names, err := filepath.Glob(filepath.Join(netnsDir, id+"-*"))
 	faults = append(faults, err)
+	disks, err := filepath.Glob(filepath.Join(dir, "disk*[0-9]"))
+	faults = append(faults, err)
+	for _, disk := range disks {
+		_ = thawDisk(disk) // not mounted yet, or not frozen
+	}
 	for _, path := range names {
 		faults = append(faults, endProcesses(filepath.Base(path)))
 		faults = append(faults, runWithInput("", "ip", "netns", "delete", filepath.Base(path)))
 	}
-	disks, err := filepath.Glob(filepath.Join(dir, "disk*"))
-	faults = append(faults, err)
 	for _, disk := range disks {
 		err := unix.Unmount(disk, unix.MNT_DETACH)
 		if err != nil && !errors.Is(err, unix.EINVAL) { // not mounted yet

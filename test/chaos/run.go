@@ -235,7 +235,8 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 		if err := waitFor(ctx, a.at-time.Since(began)); err != nil {
 			return err
 		}
-		if r.other != nil && i < len(firstKinds) && k == len(all)-1 || endsDespiteClaims(all[k:]) {
+		first := r.other != nil && len(r.o.only) == 0 && i < len(firstKinds)
+		if first && k == len(all)-1 || endsDespiteClaims(all[k:]) {
 			// Only the wrong seed, or a typo, can still keep a node out of its cluster.
 			if err := r.waitUntilCalm(ctx); err != nil {
 				return err

@@ -32,8 +32,8 @@ type disk struct {
 	root *os.File
 }
 
-// mountDisk mounts a new file system for the data directory of node i. It skips the test on a
-// machine where that is impossible.
+// mountDisk mounts a new file system for the data directory of node i. It skips the test if the
+// machine cannot do that.
 func (c *nodes) mountDisk(i int) *disk {
 	c.t.Helper()
 	if os.Geteuid() != 0 {
@@ -67,27 +67,27 @@ func (c *nodes) mountDisk(i int) *disk {
 	return d
 }
 
-func (d *disk) request(what uint) error { return unix.IoctlSetInt(int(d.root.Fd()), what, 0) }
+func (d *disk) sendRequest(what uint) error { return unix.IoctlSetInt(int(d.root.Fd()), what, 0) }
 
 // freezeWrites lets no write to the file system end until it is thawed.
 func (d *disk) freezeWrites() {
 	d.t.Helper()
-	if err := d.request(freezeRequest); err != nil {
+	if err := d.sendRequest(freezeRequest); err != nil {
 		d.t.Skipf("the file system cannot be frozen on this machine: %v", err)
 	}
 	// A process that waits for the disk cannot be killed, so this comes first at the end.
-	d.t.Cleanup(func() { _ = d.request(thawRequest) }) // fails after thawWrites
+	d.t.Cleanup(func() { _ = d.sendRequest(thawRequest) }) // fails after thawWrites
 }
 
 func (d *disk) thawWrites() {
 	d.t.Helper()
-	if err := d.request(thawRequest); err != nil {
+	if err := d.sendRequest(thawRequest); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// health returns the status of a health check, and the code of its error.
-func (c *nodes) health(i int, query string) (status int, code string) {
+// readHealth returns the status of a health check, and the code of its error.
+func (c *nodes) readHealth(i int, query string) (status int, code string) {
 	c.t.Helper()
 	r, err := c.get(i, "/readyz"+query)
 	if err != nil {
@@ -134,7 +134,7 @@ func TestProcessOnAFrozenDisk(t *testing.T) {
 	frozen := c.settle(1, 2, 3)
 	for i := range all {
 		eventually(t, fmt.Sprintf("n%d votes", i+1), func() bool {
-			status, _ := c.health(i+1, "?votes")
+			status, _ := c.readHealth(i+1, "?votes")
 			return status == http.StatusOK
 		})
 	}
@@ -143,7 +143,7 @@ func TestProcessOnAFrozenDisk(t *testing.T) {
 	began := time.Now()
 	for _, query := range []string{"?votes", ""} {
 		eventually(t, "a node whose disk is frozen is not ready", func() bool {
-			status, code := c.health(frozen, query)
+			status, code := c.readHealth(frozen, query)
 			return status == http.StatusServiceUnavailable && code == "not_saving"
 		})
 	}
@@ -168,7 +168,7 @@ func TestProcessOnAFrozenDisk(t *testing.T) {
 	disks[frozen-1].thawWrites()
 	c.settle(1, 2, 3)
 	eventually(t, "the thawed node votes", func() bool {
-		status, _ := c.health(frozen, "?votes")
+		status, _ := c.readHealth(frozen, "?votes")
 		return status == http.StatusOK
 	})
 	const warning = "the disk does not answer: this node cannot save and is not ready"

@@ -224,7 +224,7 @@ func (x *chaos) callLater(d time.Duration, f func()) {
 }
 
 func (x *chaos) countFault(class Faults) {
-	x.counts[class.index()]++
+	x.counts[class.bitIndex()]++
 	x.c.happened |= class
 }
 

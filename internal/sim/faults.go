@@ -69,7 +69,7 @@ var faultNames = [classes]string{
 }
 
 // index returns the bit number of a single class.
-func (f Faults) index() int { return bits.TrailingZeros64(uint64(f)) }
+func (f Faults) bitIndex() int { return bits.TrailingZeros64(uint64(f)) }
 
 // String lists the classes.
 func (f Faults) String() string {

@@ -197,7 +197,7 @@ func TestTornWriteLosesTheStore(t *testing.T) {
 		t.Fatalf("%v saved nothing%s", c.Address(i), c.Describe())
 	}
 	c.RunFor(time.Millisecond)
-	if got := c.Durable(i); !got.StoreID.IsZero() || x.counts[TornWrites.index()] != 1 {
+	if got := c.Durable(i); !got.StoreID.IsZero() || x.counts[TornWrites.bitIndex()] != 1 {
 		t.Errorf("after a torn write the store has %v", got)
 	}
 	c.Start((i + 1) % 3)

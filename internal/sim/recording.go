@@ -84,7 +84,7 @@ func (t *recording) recordFault(f Fault) {
 
 // MarshalJSON writes a fault as a list of numbers.
 func (f Fault) MarshalJSON() ([]byte, error) {
-	head := []int64{f.At, int64(f.Class.index()), int64(f.Who), f.Lasts}
+	head := []int64{f.At, int64(f.Class.bitIndex()), int64(f.Who), f.Lasts}
 	return json.Marshal(append(head, f.Args...))
 }
 

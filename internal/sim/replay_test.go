@@ -139,7 +139,7 @@ func TestReplayOfOddTimes(t *testing.T) {
 		{At: 1, Class: Cuts, Lasts: 1, Args: []int64{-5}},                        // no such process
 	}
 	result := Reproduce(r, nil)
-	if result.Happened[Flapping.index()]+result.Happened[Cuts.index()] > 0 {
+	if result.Happened[Flapping.bitIndex()]+result.Happened[Cuts.bitIndex()] > 0 {
 		t.Errorf("a link flapped each nanosecond, or an unknown link was cut: %v", result)
 	}
 }

@@ -88,9 +88,9 @@ func (r Result) String() string {
 // listFaults lists the faults that happened. Faults also contains classes that only could happen.
 func (r Result) listFaults() string {
 	n := r.Happened
-	n[Loss.index()], n[Duplication.index()] = r.Messages.Lost, r.Messages.Duplicated
+	n[Loss.bitIndex()], n[Duplication.bitIndex()] = r.Messages.Lost, r.Messages.Duplicated
 	if r.timely {
-		n[Delay.index()] = 0
+		n[Delay.bitIndex()] = 0
 	}
 	return listHappened(n)
 }

@@ -48,7 +48,7 @@ func (w *world) startNames() (err error) {
 		w.names.addresses[host+"."] = [4]byte{10, 77, 0, byte(i + 1)}
 		w.addresses[i] = nameOf(i)
 	}
-	go w.names.serve()
+	go w.names.serveQuestions()
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (w *world) namesSocket() string {
 	return filepath.Join(w.dir, "names")
 }
 
-func (s *nameServer) serve() {
+func (s *nameServer) serveQuestions() {
 	for {
 		conn, err := s.Accept()
 		if err != nil {

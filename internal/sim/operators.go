@@ -36,15 +36,17 @@ func (j *judge) drainSome() {
 	}
 }
 
-// emptyBound empties the store of each running process that has no vote and is bound above the
-// version of the leader, as an operator does who reads that such a node stays outside (protocol.md
-// section 3).
-func (j *judge) emptyBound() {
+// emptyStores empties the store of each running process that stays outside, as an operator does who
+// reads that it waits (protocol.md section 3): it has no vote and is bound above the version of the
+// leader, or it is a copy in which the leader is no voter, and so does not believe the leader.
+func (j *judge) emptyStores() {
 	c := j.c
-	held := c.procs[c.Leader()].store.Held
+	leader := c.procs[c.Leader()]
+	held := leader.store.Held
 	for i, p := range c.procs {
-		if !p.isUp() || held.Roster.IsVoter(p.voter()) || p.store.Least() <= held.Version ||
-			!c.mayForget(i) {
+		isBound := !held.Roster.IsVoter(p.voter()) && p.store.Least() > held.Version
+		isDeaf := p.restored && !p.store.Held.Roster.IsVoter(leader.voter())
+		if !p.isUp() || !isBound && !isDeaf || !c.mayForget(i) {
 			continue
 		}
 		c.noteRun(Phase, "the store of %s is emptied", p.cfg.Name)

@@ -5,6 +5,8 @@ package sim
 import (
 	"slices"
 	"time"
+
+	"github.com/athena-go/athena/statemachine"
 )
 
 // This file contains the fault that the disks of some or all processes are slow, and the check that
@@ -89,7 +91,11 @@ func (j *judge) checkSlowDisks() {
 		x.disks[i] = slowDisk{d, never}
 	}
 	c.SlowSave = x.diskSave
-	defer func() { c.SlowSave = nil }()
+	led := false // saves that take longer than the lease end authority again
+	c.onTrace = func(i int, t statemachine.Trace) {
+		led = led || t.Kind == statemachine.GainedAuthority && i != old
+	}
+	defer func() { c.SlowSave, c.onTrace = nil, nil }()
 	start, drained := c.now, j.drainedDelay(old)
 	if j.rand.IntN(2) == 0 {
 		c.Crash(old)
@@ -97,7 +103,7 @@ func (j *judge) checkSlowDisks() {
 		c.Isolate(old)
 	}
 	limit := t.LeaderTimeout + 3*t.HeartbeatInterval + 8*d + drained
-	if !c.RunUntil(limit, func() bool { return c.Leader() >= 0 && c.Leader() != old }) {
+	if !c.RunUntil(limit, func() bool { return led }) {
 		j.noteFailure("L1", "no other leader within %v, although no save takes longer than %v", limit, d)
 		return
 	}

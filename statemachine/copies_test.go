@@ -205,6 +205,8 @@ func TestStrangersEndNoStore(t *testing.T) {
 		"a voter":                     {aVoter(t, 3), refusal(1), true},
 		"another store":               {aVoter(t, 3), stranger, false},
 		"no member":                   {aVoter(t, 3), refusal(5), false},
+		"a leader with another store": {asking(t, 1), stranger, true},
+		"a leader that is no member":  {asking(t, 5), refusal(5), false},
 		"a voter with less":           {aVoter(t, 3), stale, false},
 		"a voter, to a follower":      {aFollower(t, 3), refusal(1), false},
 		"a voter, to a leader":        {aQuorateLeader(t, 3), refusal(1), false},
@@ -224,6 +226,17 @@ func TestStrangersEndNoStore(t *testing.T) {
 			t.Errorf("%s: got %+v, want an empty store with floor 3", name, d)
 		}
 	}
+}
+
+// asking returns node n1, which asks a leader for a place that another voter has named.
+func asking(t *testing.T, leader int) *bus {
+	t.Helper()
+	b := aVoter(t, 3)
+	b.hand(event(2, chosen(4, leader), message.SeedKeepAlive{}))
+	if got := last[message.JoinClusterRequest](b); got.Name == "" {
+		t.Fatalf("n1 asks no leader\n%s", b)
+	}
+	return b
 }
 
 // anAccepting returns a node that holds nothing and accepted the state of a founding.

@@ -36,17 +36,15 @@ func (j *judge) drainSome() {
 	}
 }
 
-// emptyStores empties the store of each running process that stays outside, as an operator does who
-// reads that it waits (protocol.md section 3): it has no vote and is bound above the version of the
-// leader, or it is a copy in which the leader is no voter, and so does not believe the leader.
-func (j *judge) emptyStores() {
+// emptyBound empties the store of each running process that has no vote and is bound above the
+// version of the leader, as an operator does who reads that such a node stays outside (protocol.md
+// section 3).
+func (j *judge) emptyBound() {
 	c := j.c
-	leader := c.procs[c.Leader()]
-	held := leader.store.Held
+	held := c.procs[c.Leader()].store.Held
 	for i, p := range c.procs {
-		isBound := !held.Roster.IsVoter(p.voter()) && p.store.Least() > held.Version
-		isDeaf := p.restored && !p.store.Held.Roster.IsVoter(leader.voter())
-		if !p.isUp() || !isBound && !isDeaf || !c.mayForget(i) {
+		if !p.isUp() || held.Roster.IsVoter(p.voter()) || p.store.Least() <= held.Version ||
+			!c.mayForget(i) {
 			continue
 		}
 		c.noteRun(Phase, "the store of %s is emptied", p.cfg.Name)

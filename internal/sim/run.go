@@ -38,7 +38,8 @@ type Result struct {
 	// Hopeless is the reason why the run does not require a leader after the faults. It is
 	// empty if a leader was required.
 	Hopeless string
-	// Emptied is the number of stores that an operator emptied after the faults (emptyStores).
+	// Emptied is the number of stores that an operator emptied after the faults, because their nodes
+	// had no vote and were bound above the version of the leader.
 	Emptied int
 	// Measures lists the durations measured after the heal, with their bounds.
 	Measures []Measure
@@ -204,7 +205,7 @@ func (j *judge) judgeRun() {
 		return
 	}
 	j.recordMeasure("leader after faults", start, 2*t.LeaderTimeout+drained)
-	j.emptyStores()
+	j.emptyBound()
 	// L2: one leader and every node active within 2 x TTLTimeout + 5 RetryInterval.
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + drained
 	if slices.ContainsFunc(c.procs, func(p *process) bool { return p.isUp() && !c.hasVote(p) }) {

@@ -169,7 +169,7 @@ func (r Report) String() string {
 	line("register", "%s of leaders accepted, %d refused", formatCount(r.Writes, "write"), r.Fenced)
 	line("faults", "%s", listHappened(r.Happened))
 	line("excused", "%s in which too many memory stores were lost or a copy acted, %d without a "+
-		"majority at the end; %s emptied by operators", formatCount(r.Void, "run"),
+		"majority at the end; %s emptied because of a later bound", formatCount(r.Void, "run"),
 		r.Hopeless, formatCount(r.Emptied, "store"))
 	if len(r.Measures) > 0 {
 		line("took", "1 is the bound for 99 of 100 runs (protocol.md section 11; *: the simulator's own "+

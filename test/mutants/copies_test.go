@@ -75,8 +75,8 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: only a voter ends a store that holds something",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "return d.Held.Roster.IsVoter(from.Voter())\n",
-			New:  "return true\n",
+			Old:  "return d.Held.Roster.IsVoter(from.Voter()) ||",
+			New:  "return d.Held.Roster.IsVoter(from.Voter()) || true ||",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",
@@ -88,6 +88,26 @@ var copies = []Mutant{
 			File: "statemachine/copies.go",
 			Old:  "return isVoter || d.Promised",
 			New:  "return false && isVoter || d.Promised",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
+		Name: "replaced-leader-not-believed",
+		Rule: "3, a restored copy: a leader with another store than the copy knows is believed",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "known && from.Address == m.join",
+			New:  "known && false && from.Address == m.join",
+		}},
+	},
+	{
+		Name: "leader-of-no-member-believed",
+		Rule: "3, a restored copy: a leader is believed only at an address of the held state",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "|| known && from.Address == m.join",
+			New:  "|| (known || true) && from.Address == m.join",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",

@@ -188,7 +188,7 @@ func (c *nodes) countEvents() (sent *atomic.Int64, stop func()) {
 
 // patientTimings are lines of a configuration file for nodes that must not lose a member or a
 // leader even if they wait long for a CPU.
-const patientTimings = "heartbeat-timeout: 4s\nleader-timeout: 5s"
+const patientTimings = "heartbeat-timeout: 15s\nleader-timeout: 20s\nttl-timeout: 40s"
 
 // rotate runs the rounds on three daemons under traffic: each round gives the lines of the
 // configuration of node i. It checks that no leader is replaced and no handshake fails.

@@ -81,13 +81,12 @@ func (m *Machine) findsOwnCopy(from member.Identity, s member.State) bool {
 
 // believesCopy reports whether this node believes from a process that its store was restored. (S)
 // Only a voter of the held state is believed, or of the accepted one if the store holds nothing,
-// and a leader that has another store than the voter had at its address. A store that has not voted
-// either has nothing to lose.
+// and a leader that has another store than the voter had at its address. A store that has accepted
+// nothing either is no voter that a founded cluster needs.
 func (m *Machine) believesCopy(from member.Identity) bool {
 	d := m.durable
 	if d.Held.IsZero() {
-		isVoter := d.Accepted.State.Roster.IsVoter(from.Voter())
-		return isVoter || d.Promised.IsZero() && d.Accepted.IsZero()
+		return d.Accepted.IsZero() || d.Accepted.State.Roster.IsVoter(from.Voter())
 	}
 	_, known := d.Held.Roster.Find(from.Address)
 	return d.Held.Roster.IsVoter(from.Voter()) || known && from.Address == m.join.target.Leader

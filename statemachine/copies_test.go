@@ -202,17 +202,18 @@ func TestStrangersEndNoStore(t *testing.T) {
 		in   message.Message
 		ends bool
 	}{
-		"a voter":                     {aVoter(t, 3), refusal(1), true},
-		"another store":               {aVoter(t, 3), stranger, false},
-		"no member":                   {aVoter(t, 3), refusal(5), false},
-		"a leader with another store": {asking(t, 1), stranger, true},
-		"a leader that is no member":  {asking(t, 5), refusal(5), false},
-		"a voter with less":           {aVoter(t, 3), stale, false},
-		"a voter, to a follower":      {aFollower(t, 3), refusal(1), false},
-		"a voter, to a leader":        {aQuorateLeader(t, 3), refusal(1), false},
-		"a voter, to a former member": {formerMember(t), refusal(1), false},
-		"an accepted voter":           {anAccepting(t), refusal(1), true},
-		"a store of no voter":         {anAccepting(t), stranger, false},
+		"a voter":                       {aVoter(t, 3), refusal(1), true},
+		"another store":                 {aVoter(t, 3), stranger, false},
+		"no member":                     {aVoter(t, 3), refusal(5), false},
+		"a leader with another store":   {asking(t, 1), stranger, true},
+		"a leader that is no member":    {asking(t, 5), refusal(5), false},
+		"a voter with less":             {aVoter(t, 3), stale, false},
+		"a voter, to a follower":        {aFollower(t, 3), refusal(1), false},
+		"a voter, to a leader":          {aQuorateLeader(t, 3), refusal(1), false},
+		"a voter, to a former member":   {formerMember(t), refusal(1), false},
+		"an accepted voter":             {anAccepting(t), refusal(1), true},
+		"a store of no voter":           {anAccepting(t), stranger, false},
+		"a store, to one that promised": {aPromising(t), stranger, true},
 		"a voter of another cluster": {aVoter(t, 3),
 			ofCluster(1, member.Claim{}, refusal(1).Body)(nil), false},
 	} {
@@ -242,10 +243,23 @@ func asking(t *testing.T, leader int) *bus {
 // anAccepting returns a node that holds nothing and accepted the state of a founding.
 func anAccepting(t *testing.T) *bus {
 	t.Helper()
+	return founding(t, state(3, 1, 0, 1))
+}
+
+// aPromising returns a node that holds nothing and only promised in a founding.
+func aPromising(t *testing.T) *bus {
+	t.Helper()
+	return founding(t, member.State{})
+}
+
+func founding(t *testing.T, accepted member.State) *bus {
+	t.Helper()
 	b := holding(t, 3, member.State{})
 	d := &b.nodes[0].durable
 	d.Promised = paxos.ID{Version: 1, Ballot: paxos.Ballot{Round: 1, Proposer: addr(1)}}
-	d.Accepted = paxos.Accepted{ID: d.Promised, State: state(3, 1, 0, 1)}
+	if !accepted.IsZero() {
+		d.Accepted = paxos.Accepted{ID: d.Promised, State: accepted}
+	}
 	b.nodes[0].conf = func(c *statemachine.Config) { c.LastRun = 1 }
 	b.start(0)
 	b.run(b.timings.LeaseTimeout + 1)

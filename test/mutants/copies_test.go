@@ -86,11 +86,20 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: a store that holds nothing believes voters of the accepted state",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "return isVoter || d.Promised",
-			New:  "return false && isVoter || d.Promised",
+			Old:  "return d.Accepted.IsZero() || d.Accepted",
+			New:  "return d.Accepted.IsZero() || false && d.Accepted",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",
+	},
+	{
+		Name: "promised-believes-no-node",
+		Rule: "3, a restored copy: a store that holds and accepted nothing believes any node",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "return d.Accepted.IsZero() || d.Accepted",
+			New:  "return d.Promised.IsZero() || d.Accepted",
+		}},
 	},
 	{
 		Name: "replaced-leader-not-believed",

@@ -150,6 +150,8 @@ type question struct {
 
 func TestAsk(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
+	named := pair(3)
+	named.View.Members[1].Name = "n1"
 	tryQuestions(t, []question{
 		{"members", led, []string{"members"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  STATUS       ROLE    SEED  INCARNATION  PREFERENCE  LABELS  BUILD\n" +
@@ -209,22 +211,30 @@ func TestAsk(t *testing.T) {
 // TestAskSeveral checks what nodes print about several nodes, and about the leader.
 func TestAskSeveral(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
+	named := pair(3)
+	named.View.Members[1].Name = "n1"
 	tryQuestions(t, []question{
 		{"the first that answers", "127.0.0.1:1," + led, []string{"leader"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
 			"n1    h:1      3000000000000\n", ""},
 		{"all", led + "," + led + "," + leaderless + ",127.0.0.1:1", []string{"status", "--all"},
 			cli.ExitDone, "" +
-				"NODE         ROLE    LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
-				"n1           leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
-				"n1           leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
-				"n1           leader  !none   !0             3.0   1/2     -        ok    b\n" +
-				"127.0.0.1:1  no answer: dial tcp 127.0.0.1:1: connect: connection refused\n", ""},
+				"NODE         ROLE       LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
+				"n1           leader     n1      3000000000000  3.0   1/2     -        ok    b\n" +
+				"n1           leader     n1      3000000000000  3.0   1/2     -        ok    b\n" +
+				"n1           leader     !none   !0             3.0   1/2     -        ok    b\n" +
+				"127.0.0.1:1  no answer  -       -              -     -       -        -     -" +
+				"  dial tcp 127.0.0.1:1: connect: connection refused\n", ""},
 		{"all through one", led, []string{"status", "--all"}, cli.ExitDone, "" +
-			"NODE  ROLE    LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
-			"n1    leader  n1      3000000000000  3.0   1/2     -        ok    b\n" +
-			"n2    no answer: no response from n2: this program does not query other members " +
-			"(admin.Answer)\n", ""},
+			"NODE  ROLE       LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
+			"n1    leader     n1      3000000000000  3.0   1/2     -        ok    b\n" +
+			"n2    no answer  -       -              -     -       -        -     -" +
+			"  no response from n2: this program does not query other members (admin.Answer)\n", ""},
+		{"all of one name", answering(t, named), []string{"status", "--all"}, cli.ExitDone, "" +
+			"NODE  ROLE       LEADER  TOKEN          VIEW  ACTIVE  CLUSTER  DISK  BUILD\n" +
+			"h:1   leader     n1      3000000000000  3.0   1/2     -        ok    b\n" +
+			"h:2   no answer  -       -              -     -       -        -     -" +
+			"  no response from h:2: this program does not query other members (admin.Answer)\n", ""},
 		{"all of none", "127.0.0.1:1,127.0.0.1:2", []string{"status", "--all"}, cli.ExitFailed, "",
 			"start one of these nodes"},
 		{"why", led, []string{"why"}, cli.ExitDone, "n1 at h:1 leads.\nh:2: refused.\n", ""},

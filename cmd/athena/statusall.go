@@ -46,7 +46,9 @@ func listViews(ctx context.Context, c *adminclient.Client) ([]nodeView, error) {
 	add := func(name string, ask func() (adminapi.Status, error)) {
 		views, asks = append(views, nodeView{Node: name, Differs: []string{}}), append(asks, ask)
 	}
-	if nodes := c.EachNode(); len(nodes) > 1 {
+	nodes := c.EachNode()
+	several := len(nodes) > 1
+	if several {
 		for _, node := range nodes {
 			add(node.Address(), func() (adminapi.Status, error) { return node.Status(ctx) })
 		}
@@ -55,8 +57,15 @@ func listViews(ctx context.Context, c *adminclient.Client) ([]nodeView, error) {
 		if err != nil {
 			return nil, err
 		}
+		count := map[string]int{}
 		for _, m := range s.View.Members {
-			name := cmp.Or(m.Name, m.Address.String())
+			count[m.Name]++
+		}
+		for _, m := range s.View.Members {
+			name := m.Name
+			if count[name] > 1 || name == "" {
+				name = m.Address.String() // as in GET /v1/nodes
+			}
 			add(name, func() (adminapi.Status, error) {
 				if m.Address == s.Self.Address {
 					return s, nil
@@ -76,8 +85,10 @@ func listViews(ctx context.Context, c *adminclient.Client) ([]nodeView, error) {
 				views[i].Error = err.Error()
 				return
 			}
-			views[i].Node = cmp.Or(s.Self.Name, s.Self.Address.String())
 			views[i].Status = &s
+			if several { // instead of the address of its admin API
+				views[i].Node = cmp.Or(s.Self.Name, s.Self.Address.String())
+			}
 		})
 	}
 	all.Wait()
@@ -160,7 +171,9 @@ func printViews(w io.Writer, views []nodeView) {
 	fmt.Fprintln(w)
 	for _, v := range views {
 		if v.Status == nil {
-			fmt.Fprintf(w, "%s\tno answer: %s\n", v.Node, v.Error)
+			// A dash in each column keeps the columns of the rows below in line.
+			blank := strings.Repeat("\t-", len(viewColumns))
+			fmt.Fprintf(w, "%s\tno answer%s\t%s\n", v.Node, blank, v.Error)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s", v.Node, v.Status.Role)

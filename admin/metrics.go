@@ -109,7 +109,7 @@ var electionFamilies = []family{
 	{"athena_store_sync_seconds", "Time taken to save to the store.", buckets, nil,
 		func(l snapshot, s *sink) { s.addDurations(l.Counts.Saved) }},
 	{"athena_store_pending_seconds",
-		"Age of the write to the store in progress; 0 without one.", gauge, nil,
+		"Age of a write to the store in progress or failing; otherwise 0.", gauge, nil,
 		func(l snapshot, s *sink) { s.addValue(l.SavePending.Seconds()) }},
 }
 

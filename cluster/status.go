@@ -32,7 +32,7 @@ type Status struct {
 	// small test write failed that the node makes after 5 s without a save. It is empty if the node
 	// can save, and for a store in memory.
 	NotSaving string
-	// SavePending is how long the write to the data directory in progress has taken; 0 without one.
+	// SavePending is how long a write to the data directory has taken so far, or test writes failed.
 	SavePending time.Duration
 	// SaveTook is how long the last write to the data directory took; 0 before the first.
 	SaveTook time.Duration

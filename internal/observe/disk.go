@@ -31,6 +31,7 @@ type DiskWatch struct {
 	ended    time.Time             // of the last write
 	took     time.Duration         // by the last write
 	fault    error                 // of the last probe; nil if a later write succeeded
+	failing  time.Time             // when the first probe of this fault began; zero without one
 	timer    *time.Timer           // calls warnStall; nil before the first write
 	warnedAt time.Time             // when the last warning was logged
 	repeat   time.Duration         // time between two warnings
@@ -55,10 +56,17 @@ func (d *DiskWatch) Begin(w DiskWrite) {
 func (d *DiskWatch) End(w DiskWrite, err error) {
 	d.mu.Lock()
 	now := time.Now()
-	took := now.Sub(d.began[w])
+	began := d.began[w]
+	took := now.Sub(began)
 	d.began[w], d.ended, d.took = time.Time{}, now, took
-	if err == nil || w == Probe {
-		d.fault = err // an error of Save stops the node
+	switch {
+	case err == nil:
+		d.fault, d.failing = nil, time.Time{}
+	case w == Probe: // an error of Save stops the node
+		if d.fault == nil {
+			d.failing = began
+		}
+		d.fault = err
 	}
 	if oldest := d.oldestWrite(); oldest.IsZero() {
 		d.timer.Stop()
@@ -138,13 +146,16 @@ func (d *DiskWatch) Idle() time.Duration {
 	return time.Since(d.ended)
 }
 
-// Read returns how long the oldest write in progress has taken, how long the last write took, and
-// why the node cannot save, or "" if it can.
+// Read returns how long the oldest write in progress has taken or, if that is longer, how long all
+// writes have failed; how long the last write took; and why the node cannot save, or "" if it can.
 func (d *DiskWatch) Read() (pending, took time.Duration, why string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
 	pending, _ = d.writeAge(now)
+	if d.fault != nil {
+		pending = max(pending, now.Sub(d.failing))
+	}
 	return pending, d.took, d.explainStall(now)
 }
 

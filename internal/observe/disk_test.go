@@ -73,10 +73,10 @@ func TestDiskWatch(t *testing.T) {
 		d.End(Save, nil)
 		check(0, "")
 		time.Sleep(time.Minute)
-		for range 3 {
+		for i := range 3 {
 			d.Begin(Probe)
 			d.End(Probe, errBoom)
-			check(0, "cannot write to its data directory: boom")
+			check(time.Duration(i)*5*time.Second, "cannot write to its data directory: boom")
 			time.Sleep(5 * time.Second)
 		}
 		d.Begin(Save)

@@ -106,8 +106,8 @@ func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
 	case "Advertise":
-		advice = "correct it, or the seeds (--advertise, --seeds): each node must be dialed at the " +
-			"address that it advertises"
+		advice = "correct it, the seeds (--advertise, --seeds), or where the name leads in DNS: each " +
+			"node must be dialed at the address that it advertises"
 	case "Protocol":
 		advice = "upgrade the older program"
 	case "ClusterID":

@@ -12,9 +12,9 @@ import (
 
 var (
 	// ErrSelf means that a greeting claims the node's own address.
-	ErrSelf = errors.New("transport: greeted from this node's own address: it dialed itself, or " +
-		"another process has the same Advertise (--advertise): correct that; if one address is " +
-		"spelled in two ways, such as localhost and 127.0.0.1, use only one everywhere")
+	ErrSelf = errors.New("transport: greeted from this node's own address: another process has " +
+		"the same Advertise (--advertise), the name of another node leads to this host, or one address " +
+		"is spelled in two ways, such as localhost and 127.0.0.1: correct that")
 	// ErrSeedsDiffer is a warning: a peer with a different list of seeds is accepted, but
 	// cannot found a cluster together with this node.
 	ErrSeedsDiffer = errors.New("transport: the peer has a different list of seeds: " +

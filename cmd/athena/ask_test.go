@@ -202,7 +202,7 @@ func TestAsk(t *testing.T) {
 			"leader   none with authority\n" +
 			"why      needs 2 of the 2 voters\n" +
 			"view     version 3, revision 7\n" +
-			"refused  12 handshakes with a wrong secret or certificate\n" +
+			"refused  12 handshakes with a wrong secret or certificate since the start\n" +
 			"running  0s, b, protocol 3\n", ""},
 		{"no node", "127.0.0.1:1", []string{"status"}, cli.ExitFailed, "", "ATHENA_ADMIN"},
 	})

@@ -131,7 +131,7 @@ func printStatus(w io.Writer, s adminapi.Status) {
 		printElection(line, *e)
 	}
 	if n := s.Handshakes[mesh.ResultCertificate.String()]; n > 0 {
-		line("refused", "%d handshakes with a wrong secret or certificate", n)
+		line("refused", "%d handshakes with a wrong secret or certificate since the start", n)
 	}
 	if h := s.Events.Slowest; h != nil {
 		line("slow handler", "%s from %s, running for %.0f s, %d events waiting",

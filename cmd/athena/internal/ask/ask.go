@@ -178,6 +178,10 @@ func (q *Question) Explain(err error) error {
 		if several {
 			return fmt.Errorf("%w; start one of these nodes", err)
 		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("%w; its process is stopped or overloaded, or a firewall drops packets; set "+
+				"--admin or ATHENA_ADMIN to the address of another", err)
+		}
 		return fmt.Errorf("%w; start a node with --admin %s, or set --admin or ATHENA_ADMIN to the "+
 			"address of another", err, own)
 	default:

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -253,6 +255,8 @@ func TestFaultText(t *testing.T) {
 		{fmt.Errorf("dial: %w", &transport.CertificateError{Why: "it\nis late"}),
 			"certificate refused: it; is late"},
 		{transport.ErrNotNode, "not an Athena node"},
+		{fmt.Errorf("quicnet: dial: %w", os.NewSyscallError("sendmsg", syscall.EPERM)),
+			"the firewall of this host lets no packets out to it"},
 		{errors.Join(mismatch("Size", "3", "5"), mismatch("TTLTimeout", "1s", "2s")),
 			"differs in size (3 here, 5 there), TTL timeout (1s here, 2s there)"},
 		{errors.Join(mismatch("Size", "1", "2"), mismatch("Cluster", "a", "b"),

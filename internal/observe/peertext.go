@@ -5,6 +5,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 	"unicode"
@@ -109,6 +110,8 @@ func faultText(err error) string {
 		return "not an Athena node"
 	case errors.Is(err, mesh.ErrSelf):
 		return "this is the node itself, or another process that advertises its address"
+	case errors.Is(err, fs.ErrPermission): // EPERM, from a filter of outgoing packets
+		return "the firewall of this host lets no packets out to it"
 	}
 	closed, ok := errors.AsType[*transport.CloseError](err)
 	switch {

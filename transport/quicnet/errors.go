@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -42,6 +44,8 @@ func translateError(err error) error {
 		return fmt.Errorf("%w: %w", transport.ErrNotNode, err)
 	case ok && fault.ErrorCode.IsCryptoError():
 		return &transport.CertificateError{Why: describeRefusal(fault)}
+	case ok && !fault.Remote && strings.HasSuffix(fault.ErrorMessage, syscall.EPERM.Error()):
+		return fmt.Errorf("send: %w", syscall.EPERM) // QUIC kept only its text
 	}
 	// These are timeouts of QUIC, for the handshake and for the connection.
 	_, handshake := errors.AsType[*quic.HandshakeTimeoutError](err)

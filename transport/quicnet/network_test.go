@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,6 +131,9 @@ func TestSendErrorsAreSurvived(t *testing.T) {
 		if got := a.Stats(); got.Connections != 0 || got.Dials > 40 {
 			t.Errorf("after 2 s without the network: %d connections, %d dials; want 0, at most 40",
 				got.Connections, got.Dials)
+		}
+		if err := a.nextReport(t, mesh.ReportUnreachable); !errors.Is(err, syscall.EPERM) {
+			t.Errorf("got %v, want an error that wraps EPERM", err)
 		}
 		broken.failing.Store(false)
 		a.Notify(addrB, []byte("back"))

@@ -185,7 +185,12 @@ func (h *handler) transferHere(ctx context.Context, body adminapi.TransferReques
 			return nil, err
 		}
 	}
-	if err := h.actor.Transfer(ctx, to.Address); err != nil {
+	err := h.actor.Transfer(ctx, to.Address)
+	switch {
+	case errors.Is(err, cluster.ErrNotActive) && to.Address == h.node.Status().Self.Address:
+		return nil, &refusal{http.StatusConflict, adminapi.CodeNotActive,
+			fmt.Sprintf("to %q: it leads already; name another member, or none", body.To)}
+	case err != nil:
 		return nil, err
 	}
 	return h.handedOver(), nil

@@ -219,6 +219,21 @@ func TestActErrors(t *testing.T) {
 	}
 }
 
+// TestTransferToTheLeader checks that the leader is not reported as inactive.
+func TestTransferToTheLeader(t *testing.T) {
+	node := leading(t)
+	a := &acting{err: fmt.Errorf("%w: it cannot take over", cluster.ErrNotActive)}
+	h := admin.New(node, "", admin.WithWrite(a, nil))
+	for to, want := range map[string]string{
+		node.Self.Name: "leads already", "n1": "it cannot take over",
+	} {
+		w := post(h, "/v1/transfer", `{"to": "`+to+`"}`)
+		if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("to %s: %d %s, want 409, %q", to, w.Code, w.Body, want)
+		}
+	}
+}
+
 // TestActsRefused checks that cross-origin requests, forms and requests to a read-only API are
 // refused.
 func TestActsRefused(t *testing.T) {

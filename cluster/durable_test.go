@@ -86,7 +86,7 @@ func (n *Node) runLooking(look func(message.Message)) {
 		case <-n.life.Done():
 			return
 		case m := <-n.inbox:
-			n.releaseLarge(m.large)
+			m.leaveRooms()
 			look(m.Message)
 			out = n.machine.Step(n.clock(), m.Message)
 		case c := <-n.calls:

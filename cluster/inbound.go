@@ -26,12 +26,15 @@ const (
 	// being decoded. A heartbeat has a few hundred bytes.
 	maxLarge   = 4
 	largeBytes = 16 << 10
+	// maxStrangers bounds the messages of peers that are neither members nor seeds. The answer may be
+	// a whole state, so heartbeats must not wait behind many of them. It is less than maxLarge.
+	maxStrangers = 2
 )
 
 // inboxEntry is a decoded message that waits for the loop.
 type inboxEntry struct {
 	message.Message
-	large bool
+	rooms []chan struct{} // n.large and n.strangers if it has a place there
 }
 
 // inbound implements mesh.Handler. The embedded Messenger handles the frames of the application;
@@ -98,25 +101,32 @@ var errMisplaced = errors.New("cluster: second greet on one connection")
 // returns an error, which closes the connection.
 func (in inbound) System(from member.Identity, frame []byte) error {
 	n := in.n
-	large := len(frame) > largeBytes
-	if large {
+	var e inboxEntry
+	if !in.Needs(from.Address) {
+		e.rooms = append(e.rooms, n.strangers)
+	}
+	if len(frame) > largeBytes {
+		e.rooms = append(e.rooms, n.large)
+	}
+	for _, room := range e.rooms {
 		select {
-		case n.large <- struct{}{}:
+		case room <- struct{}{}:
 		case <-n.life.Done():
 			return nil
 		}
 	}
 	m, err := n.decodeMessage(from, frame)
 	if err != nil || m.Body == nil {
-		n.releaseLarge(large)
+		e.leaveRooms()
 		return err
 	}
 	n.observer.ObserveMessage(m)
 	if m.Body.Kind() == message.KindSeedKeepAliveAck {
 		n.net.NoteAnswer(from)
 	}
+	e.Message = m
 	select {
-	case n.inbox <- inboxEntry{m, large}:
+	case n.inbox <- e:
 	case <-n.life.Done():
 	}
 	return nil
@@ -148,10 +158,10 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 	return m, nil
 }
 
-// releaseLarge makes room for another large message.
-func (n *Node) releaseLarge(large bool) {
-	if large {
-		<-n.large
+// leaveRooms makes room for another message.
+func (e inboxEntry) leaveRooms() {
+	for _, room := range e.rooms {
+		<-room
 	}
 }
 

@@ -5,6 +5,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -100,7 +101,7 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 		}
 		w.nodes = []*Node{opened}
 		n := opened
-		in, peer := inbound{n.messages, n}, at(1, 1).Identity
+		in, peer := inbound{n.messages, n}, member.Identity{Address: address(1), Incarnation: 1}
 		frame := func(records int) []byte {
 			m := message.Message{From: peer, To: address(0)}
 			s := member.State{Number: member.Number{Version: 1}}
@@ -147,6 +148,65 @@ func TestFewLargeEventsWaitForTheLoop(t *testing.T) {
 		if taken != 3*maxLarge || len(n.large) != 0 {
 			t.Errorf("%d large events were taken and %d places are, want all %d and none",
 				taken, len(n.large), 3*maxLarge)
+		}
+		w.close()
+	})
+}
+
+// TestMembersDoNotWaitBehindStrangers checks that few messages of strangers wait for the loop,
+// however many connections they have, so that those of members are soon handled. A large message of
+// a stranger leaves room for large ones of members.
+func TestMembersDoNotWaitBehindStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2)
+		n, err := openNode(t.Context(), w.config(0, Config{}), newOptions(w.options(0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.nodes = []*Node{n}
+		in := inbound{n.messages, n}
+		deliver := func(from, changes int) {
+			change := message.Change{Key: "k", Value: make([]byte, member.MaxValueBytes)}
+			m := message.Message{
+				From: member.Identity{Address: address(from), Incarnation: 1}, To: address(0),
+				Body: message.RecordRequest{Changes: slices.Repeat([]message.Change{change}, changes)},
+			}
+			frame, err := wire.Encode(m)
+			if err != nil {
+				t.Error(err)
+			}
+			if err := in.System(m.From, frame); err != nil {
+				t.Error(err)
+			}
+			if err := in.System(m.From, frame[:len(frame)-1]); err == nil {
+				t.Error("a frame that is cut off: no error")
+			}
+		}
+		const strangers = 20
+		for i := range strangers {
+			go deliver(9+i, 10)
+		}
+		synctest.Wait()
+		for range maxLarge - maxStrangers {
+			go deliver(1, 10)
+		}
+		synctest.Wait()
+		if got := len(n.inbox); got != maxLarge {
+			t.Errorf("%d messages wait, want %d of strangers, then those of the member", got, maxStrangers)
+		}
+		var taken []int
+		go n.runLooking(func(m message.Message) {
+			taken = append(taken, int(m.From.Address.Port-address(0).Port))
+		})
+		synctest.Wait()
+		if want := strangers + maxLarge - maxStrangers; len(taken) != want || len(n.strangers) != 0 {
+			t.Fatalf("%d messages were taken and %d places are, want all %d and none", len(taken),
+				len(n.strangers), want)
+		}
+		for i, from := range taken[maxStrangers:maxLarge] {
+			if from != 1 {
+				t.Errorf("message %d is of process %d, want that of the member", maxStrangers+i, from)
+			}
 		}
 		w.close()
 	})

@@ -51,7 +51,7 @@ func (n *Node) runLoop() {
 		case <-n.life.Done():
 			return
 		case m := <-n.inbox:
-			n.releaseLarge(m.large)
+			m.leaveRooms()
 			now, in.Woke = n.readTurnClock()
 			in.Message = m.Message
 			out = n.machine.Step(now, m.Message)

@@ -42,13 +42,14 @@ type Node struct {
 
 	credentials atomic.Pointer[credentials] // nil if the node is insecure
 
-	machine  *statemachine.Machine // used by the loop only
-	recorder observe.Recorder      // used by the loop only; nil except in tests
-	inbox    chan inboxEntry
-	large    chan struct{}           // semaphore: has an entry for each large message in memory
-	refusals chan statemachine.Probe // leaders whose hosts refuse packets to the port
-	claims   chan claim
-	calls    chan loopCall
+	machine   *statemachine.Machine // used by the loop only
+	recorder  observe.Recorder      // used by the loop only; nil except in tests
+	inbox     chan inboxEntry
+	large     chan struct{}           // semaphore: has an entry for each large message in memory
+	strangers chan struct{}           // the same for messages of strangers
+	refusals  chan statemachine.Probe // leaders whose hosts refuse packets to the port
+	claims    chan claim
+	calls     chan loopCall
 
 	messages  *messaging.Messenger
 	records   *records.Table

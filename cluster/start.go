@@ -71,15 +71,16 @@ func Start(ctx context.Context, cfg Config, opts ...Option) (*Node, error) {
 // everything that it has opened.
 func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 	n := &Node{
-		mux:      cfg.Receiver,
-		clock:    o.clock,
-		store:    store.FromContext(ctx),
-		inbox:    make(chan inboxEntry, inboxLength),
-		large:    make(chan struct{}, maxLarge),
-		refusals: make(chan statemachine.Probe),
-		claims:   make(chan claim, maxAsks),
-		calls:    make(chan loopCall),
-		done:     make(chan struct{}),
+		mux:       cfg.Receiver,
+		clock:     o.clock,
+		store:     store.FromContext(ctx),
+		inbox:     make(chan inboxEntry, inboxLength),
+		large:     make(chan struct{}, maxLarge),
+		strangers: make(chan struct{}, maxStrangers),
+		refusals:  make(chan statemachine.Probe),
+		claims:    make(chan claim, maxAsks),
+		calls:     make(chan loopCall),
+		done:      make(chan struct{}),
 	}
 	n.life, n.stop = context.WithCancelCause(context.Background())
 	n.candidate = n.Candidate(leader.Options{})

@@ -50,7 +50,8 @@ var securityRules = []struct {
 		"TestWhatAPeerMayTake", "TestNetwork/PeersAreBounded", "TestNetwork/MuteDialersAreClosed",
 		"TestNetwork/UnreadStreamsStopNobody", "TestNetwork/TooManyStreams",
 		"TestFewConnectionsAreLeftAtOnce", "TestHostilePeersTakeBoundedMemory",
-		"TestNetwork/StrangersShareRoom", "TestNetwork/FramesThatStandStillTimeOut",
+		"TestNetwork/StrangersShareRoom", "TestMembersDoNotWaitBehindStrangers",
+		"TestNetwork/FramesThatStandStillTimeOut",
 		"TestNetwork/BadHeadsResetTheirStream",
 	}},
 	{"Certificates are replaced while running; connections end with them", []string{

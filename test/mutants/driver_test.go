@@ -62,7 +62,7 @@ var driver = []Mutant{
 		Rule: "a slot of maxLarge is given back when the loop takes the message",
 		Edits: []Edit{{
 			File: "cluster/loop.go",
-			Old:  "\t\t\tn.releaseLarge(m.large)\n",
+			Old:  "\t\t\tm.leaveRooms()\n",
 			New:  "",
 		}},
 	},

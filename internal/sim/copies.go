@@ -48,12 +48,14 @@ func (k *checker) checkCopy(p *process, t statemachine.Trace) {
 	}
 }
 
-// endCopy reports whether a process gives up a store that was restored from a copy, or the empty
-// one that it has instead, because of a late refusal. Its operator does not let it found a cluster.
+// endCopy reports whether a process gives up a store that was restored from a copy, or the one that
+// it has instead, because of a late refusal: a message of the simulator can reach a later run. Its
+// operator does not let it found a cluster.
 func (k *checker) endCopy(p *process, old paxos.Durable) bool {
-	restored := p.restored || k.restored && !hasVoted(old)
-	p.restored, p.cfg.JoinOnly = false, p.cfg.JoinOnly || restored && p.isSeed()
-	return restored
+	ends := p.restored || p.endedCopy || k.restored && !hasVoted(old)
+	p.restored, p.endedCopy = false, p.endedCopy || ends
+	p.cfg.JoinOnly = p.cfg.JoinOnly || ends && p.isSeed()
+	return ends
 }
 
 // hasForgotten reports whether a store has forgotten votes or states.

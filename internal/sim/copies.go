@@ -31,7 +31,7 @@ func (c *Cluster) RestoreDisk(i int) {
 		return
 	}
 	c.noteProcess(p, DiskRestored, "")
-	p.store, p.owed, p.restored = p.copied.store, p.copied.owed, true
+	p.store, p.owed, p.restored, p.hadCopy = p.copied.store, p.copied.owed, true, true
 	c.check.restored = true
 }
 
@@ -48,12 +48,12 @@ func (k *checker) checkCopy(p *process, t statemachine.Trace) {
 	}
 }
 
-// endCopy reports whether a process gives up a store that was restored from a copy, or the one that
-// it has instead, because of a late refusal: a message of the simulator can reach a later run. Its
-// operator does not let it found a cluster.
+// endCopy reports whether a process gives up a store that was restored from a copy, or, because of
+// a late refusal, one that is no longer such a copy or that it has instead: a message of the
+// simulator can reach a later run. Its operator does not let it found a cluster.
 func (k *checker) endCopy(p *process, old paxos.Durable) bool {
-	ends := p.restored || p.endedCopy || k.restored && !hasVoted(old)
-	p.restored, p.endedCopy = false, p.endedCopy || ends
+	ends := p.hadCopy || k.restored && !hasVoted(old)
+	p.restored = false
 	p.cfg.JoinOnly = p.cfg.JoinOnly || ends && p.isSeed()
 	return ends
 }

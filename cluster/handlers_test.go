@@ -349,3 +349,37 @@ func TestWaitsEndWithTheMember(t *testing.T) {
 		w.heal(other)
 	})
 }
+
+// TestBroadcastEndsWithTheMember checks that a Broadcast to a member that accepts nothing and then
+// disappears ends when the member is no longer active, and that the other member gets the event
+// without delay.
+func TestBroadcastEndsWithTheMember(t *testing.T) {
+	const size = 60_000
+	var gone member.Address
+	arrived := make(chan time.Time, 1)
+	withGate(t, 3, func(_ int, mux *receiver.Mux, gate <-chan struct{}) {
+		receiver.Handle(mux, func(ctx context.Context, _ member.Member, _ note) error {
+			if FromContext(ctx).cfg.self == gone {
+				<-gate
+			} else {
+				arrived <- time.Now()
+			}
+			return nil
+		})
+	}, func(t *testing.T, w *world) {
+		n := w.leader()
+		other := w.others(n)[0]
+		gone = other.cfg.self
+		fill(t, w, n, gone, size)
+		w.cut(other)
+		began, limit := time.Now(), n.cfg.timings.HeartbeatTimeout+2*n.cfg.HeartbeatInterval
+		err := n.Broadcast(t.Context(), note{Text: string(make([]byte, size))})
+		if took := time.Since(began); !errors.Is(err, ErrNotActive) || took > limit {
+			t.Errorf("got %v after %v, want ErrNotActive of %v within %v", err, took, gone, limit)
+		}
+		if took := (<-arrived).Sub(began); took > n.cfg.HeartbeatInterval/10 {
+			t.Errorf("the other member got the event after %v", took)
+		}
+		w.heal(other)
+	})
+}

@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,40 @@ func TestAMistakenSeedIsRefusedByName(t *testing.T) {
 		if name := other.nodes[0].cfg.Name; !refused[w.nodes[i].cfg.Name] || !refused[name] {
 			t.Errorf("refusals for another cluster id were logged by %v, want %s and %s",
 				refused, w.nodes[i].cfg.Name, name)
+		}
+	})
+}
+
+// TestFormerMemberIsRefusedByName lets two of three nodes lose their disks while the third is down.
+// They found a new cluster. When the third one returns, Start fails with the reason, and the new
+// leader stays.
+func TestFormerMemberIsRefusedByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.durable()
+		w.form()
+		former := w.nodes[2].Status().ClusterID
+		for _, n := range w.nodes {
+			w.end(n)
+		}
+		w.nodes = nil
+		for i := range 2 {
+			if err := os.RemoveAll(w.dir(i)); err != nil {
+				t.Fatal(err)
+			}
+			w.add(i, Config{})
+		}
+		if err := w.nodes[0].WaitActive(w.within(time.Minute), 2); err != nil {
+			t.Fatal(err)
+		}
+		before := w.leader().Status()
+		_, err := w.start(2, Config{})
+		if err == nil || !strings.Contains(err.Error(), "ClusterID differs: "+former.String()) {
+			t.Errorf("Start of the former member: got %v, want that the ClusterID differs", err)
+		}
+		if after := w.leader().Status(); after.Token != before.Token {
+			t.Errorf("the new cluster went from token %v to %v", before.Token, after.Token)
 		}
 	})
 }

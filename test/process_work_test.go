@@ -106,3 +106,31 @@ func TestInterruptedElectEnds(t *testing.T) {
 		t.Errorf("output %q, want no stacks and no loss", got)
 	}
 }
+
+// TestStoppedNodeWaitsForCommands stops the node through which commands run with a lock and as the
+// leader of a job. They finish their work before the commands of another node begin.
+func TestStoppedNodeWaitsForCommands(t *testing.T) {
+	t.Parallel()
+	c, nodes := withWrite(t)
+	locked, led := newNotes(t), newNotes(t)
+	work := `trap 'sleep 0.5; echo end $N; exit 0' TERM; echo begin $N; while :; do sleep 0.02; done`
+	holder := c.verb(1, "lock", "x", locked.script(work)...)
+	boss := c.verb(1, "elect", "job", led.script(work)...)
+	locked.want("begin")
+	led.want("begin")
+	next := c.verb(2, "lock", "x", locked.script(`echo next $N`)...)
+	second := c.verb(2, "elect", "job", led.script(
+		`trap 'exit 0' TERM; echo next $N; while :; do sleep 0.02; done`)...)
+	eventually(t, "both wait", func() bool {
+		return strings.Contains(next.stderr.String(), "held by n1") &&
+			strings.Contains(second.stderr.String(), "leader  n1")
+	})
+	nodes[0].signal(syscall.SIGTERM)
+	holder.ended(123, "lock/x was lost: ")
+	boss.ended(125, "stopped campaigning for job: ")
+	next.ended(0, "")
+	locked.want("begin", "end", "next")
+	led.want("begin", "end", "next")
+	second.signal(syscall.SIGTERM)
+	second.ended(0, "")
+}

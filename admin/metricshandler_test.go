@@ -334,6 +334,17 @@ func TestMetricsAreWhatPrometheusReads(t *testing.T) {
 	}
 }
 
+// TestMetricLabelsAreEscaped checks that a line stays one sample if the name of the cluster has
+// quotes, backslashes or line ends.
+func TestMetricLabelsAreEscaped(t *testing.T) {
+	f := leading(t)
+	f.Cluster = "a\"b\\c\nd"
+	got := ask(admin.New(f, "v0"), "GET", "/metrics").Body.String()
+	if want := "\nathena_drained{cluster=\"a\\\"b\\\\c\\nd\"} 0\n"; !strings.Contains(got, want) {
+		t.Errorf("GET /metrics: got\n%s\nwant the line %s", got, want)
+	}
+}
+
 // TestMetricOfASlowHandler checks that each type has a sample of its longest running handler.
 func TestMetricOfASlowHandler(t *testing.T) {
 	f := leading(t)

@@ -212,7 +212,7 @@ func (f *faults) checkAdvertise(addr string, explicit bool) member.Address {
 	case everywhere && !explicit:
 		f.Check(false, "Addr", "%q: means every address of this machine: set %s to the host:port "+
 			"at which the others reach this node", addr, field("Advertise"))
-	case everywhere:
+	case everywhere, ipErr == nil && ip.Unmap().IsMulticast():
 		f.Check(false, "Advertise", "%q: must be the host:port at which the others reach this node", addr)
 	case explicit && err != nil:
 		f.Check(false, "Advertise", "%q: %w", addr, err)

@@ -143,6 +143,12 @@ func TestValidateIPv6(t *testing.T) {
 		{"an interface", with(func(c *Config) {
 			c.Advertise, c.Secret = "[fe80::1%eth0]:7001", testSecret
 		}), `Advertise "[fe80::1%eth0]:7001": names an interface`},
+		{"a group of machines", with(func(c *Config) {
+			c.Advertise, c.Secret = "[ff02::1]:7001", testSecret
+		}), `Advertise "[ff02::1]:7001": must be the host:port at which the others reach`},
+		{"a group of machines to listen on", with(func(c *Config) {
+			c.Addr, c.Secret = "[::ffff:224.0.0.1]:7001", testSecret
+		}), `Advertise "[::ffff:224.0.0.1]:7001": must be the host:port at which the others`},
 		{"an interface to listen on", with(func(c *Config) {
 			c.Addr, c.Advertise, c.Secret = "[fe80::1%eth0]:7001", "n1:7001", testSecret
 		}), ""},

@@ -40,7 +40,7 @@ func warnAddresses(ctx context.Context, w io.Writer, c cluster.Config, lookUp lo
 			}
 		}
 		ip, err := netip.ParseAddr(a.Host)
-		if err == nil && ip.IsUnspecified() {
+		if err == nil && (ip.IsUnspecified() || ip.IsMulticast()) {
 			fmt.Fprintf(w, "warning: seed %s is no address of a node: use the one that it advertises\n", a)
 		}
 	}

@@ -43,7 +43,8 @@ func TestConfigCheckWarnsOfAddresses(t *testing.T) {
 			"slow:7001" + noHost + "context deadline exceeded"}},
 		{"db-1:7000", "db-1:7000,DB-1:7000,DB-1:7001", []string{
 			"db-1:7000 and DB-1:7000 differ only in case"}},
-		{"10.0.0.1:7000", "10.0.0.1:7000,0.0.0.0:7000", []string{"seed 0.0.0.0:7000 is no address"}},
+		{"10.0.0.1:7000", "10.0.0.1:7000,0.0.0.0:7000,224.0.0.1:7000", []string{
+			"seed 0.0.0.0:7000 is no address", "seed 224.0.0.1:7000 is no address"}},
 		{"10.0.0.1:7000", "10.0.0.1:7000,127.0.0.1:7000,localhost:7000", []string{
 			"127.0.0.1:7000 leads every node to itself", "localhost:7000 leads every node to itself"}},
 		{"10.0.0.1:7000", "10.0.0.1:7000,10.0.0.02:7000,10.00.0.3:7000", []string{

@@ -166,6 +166,16 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "broadcast-in-turn",
+		Rule: "a member that accepts nothing delays no event to another one",
+		Edits: []Edit{{
+			File: "internal/messaging/send.go",
+			Old:  "\t\tsends.Go(func() { r.Err = m.send(ctx, r.To.Address, e, o) })\n",
+			New:  "\t\tr.Err = m.send(ctx, r.To.Address, e, o)\n",
+		}},
+		Test: "TestBroadcastEndsWithTheMember", Package: "cluster",
+	},
+	{
 		Name: "failed-though-accepted",
 		Rule: "a Send whose frame was accepted does not fail",
 		Edits: []Edit{{

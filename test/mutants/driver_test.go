@@ -166,6 +166,16 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "drained-in-vain",
+		Rule: "a Drain that fails before it began changes nothing",
+		Edits: []Edit{{
+			File: "cluster/handover.go",
+			Old:  "\terr := n.handOver(ctx, n.drainMachine)\n",
+			New:  "\tn.drained.Store(true)\n\terr := n.handOver(ctx, n.drainMachine)\n",
+		}},
+		Test: "TestHandOverOfADoneContextChangesNothing", Package: "cluster",
+	},
+	{
 		Name: "broadcast-in-turn",
 		Rule: "a member that accepts nothing delays no event to another one",
 		Edits: []Edit{{

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
@@ -22,15 +23,19 @@ func move(
 	if err != nil {
 		return err
 	}
+	// end is 10 s after ctx, because without a majority no job can be given up.
+	end, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	context.AfterFunc(ctx, func() { time.AfterFunc(10*time.Second, stop) })
 	err = old.WhileLeader(ctx, func(ctx context.Context, _ leader.Term) error {
 		job, err := election.OpenJob(ctx, to, name, election.JobOptions{})
 		if err != nil {
 			return err // another member tries
 		}
 		_ = job.WhileLeader(ctx, work)
-		return job.Close(context.WithoutCancel(ctx))
+		return job.Close(end)
 	})
-	return errors.Join(err, old.Close(context.WithoutCancel(ctx)))
+	return errors.Join(err, old.Close(end))
 }
 
 func ExampleOpenJob_move() {

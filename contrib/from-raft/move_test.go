@@ -41,16 +41,16 @@ func startJob(
 	ctx context.Context, fail context.CancelCauseFunc, s record.Store, name string,
 	work func(context.Context, leader.Term) error,
 ) (stop func()) {
-	ctx, end := context.WithCancel(ctx)
+	leads, end := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		job, err := election.OpenJob(ctx, s, name, election.JobOptions{})
+		job, err := election.OpenJob(leads, s, name, election.JobOptions{})
 		if err == nil {
-			err = job.WhileLeader(ctx, work)
-			err = errors.Join(err, job.Close(context.WithoutCancel(ctx)))
+			err = job.WhileLeader(leads, work)
+			err = errors.Join(err, job.Close(ctx)) // after ctx, node.Leave gives up the job
 		}
-		if ctx.Err() == nil {
+		if leads.Err() == nil {
 			fail(err) // the node has stopped
 		}
 	}()

@@ -156,8 +156,7 @@ func (f *fleet) main(
 		if err != nil {
 			return err
 		}
-		err = job.WhileLeader(ctx, f.workAs(i))
-		return errors.Join(err, job.Close(context.WithoutCancel(ctx)))
+		return job.WhileLeader(ctx, f.workAs(i)) // Leave gives up the job
 	}
 	r, err := f.startRaft(i)
 	if err != nil {
@@ -253,4 +252,20 @@ func TestMoveFromRaft(t *testing.T) {
 			t.Error("raft runs after the move")
 		}
 	})
+}
+
+// TestStopWithoutMajority stops the last of three processes, as if all stopped together. It must
+// not wait for a majority to give up its job.
+func TestStopWithoutMajority(t *testing.T) {
+	for _, v := range []version{onBoth, onAthena} {
+		f := newFleet(t, v)
+		athenatest.Run(t, athenatest.Options{Main: f.main}, func(t *testing.T, c *athenatest.Cluster) {
+			c.Within(10*time.Second, "work", func() bool { return f.findWorker() >= 0 })
+			last := f.findWorker()
+			c.Crash((last + 1) % 3)
+			c.Crash((last + 2) % 3)
+			c.Advance(5 * time.Second)
+			c.Leave(last)
+		})
+	}
 }

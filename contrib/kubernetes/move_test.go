@@ -33,16 +33,16 @@ func runUnderBoth(
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	working := make(chan struct{}, 1) // full while work may run
-	config.Callbacks.OnStartedLeading = func(ctx context.Context) {
+	config.Callbacks.OnStartedLeading = func(leads context.Context) {
 		working <- struct{}{}
 		defer func() { <-working }()
 		defer stop() // if the node has stopped, another process must lead
-		job, err := election.OpenJob(ctx, s, name, election.JobOptions{})
+		job, err := election.OpenJob(leads, s, name, election.JobOptions{})
 		if err != nil {
 			return
 		}
-		_ = job.WhileLeader(ctx, work)
-		_ = job.Close(context.WithoutCancel(ctx))
+		_ = job.WhileLeader(leads, work)
+		_ = job.Close(ctx) // after ctx, node.Leave gives up the job
 	}
 	leaderelection.RunOrDie(ctx, config)
 	working <- struct{}{} // waits for work

@@ -37,6 +37,37 @@ func TestPostgreSQL(t *testing.T) {
 	url := startPostgreSQL(t)
 	testPlay(t, url+"played")
 	testSchema(t, url+"schema")
+	testPausedTransaction(t, url+"schema")
+}
+
+// testPausedTransaction pauses a leader in a transaction that holds the lock of the fence. With the
+// setting of docs/guide.md, the next leader does not wait for it without limit.
+func testPausedTransaction(t *testing.T, url string) {
+	t.Helper()
+	const setting = "idle_in_transaction_session_timeout"
+	if text, err := os.ReadFile("../../docs/guide.md"); !strings.Contains(string(text), setting) {
+		t.Errorf("docs/guide.md does not name %s: %v", setting, err)
+	}
+	db, _, err := open(url + "&" + setting + "=500ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.ExecContext(t.Context(), raise, 10); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := begin(ctx, db, 11); err != nil {
+		t.Errorf("begin while a former leader holds the lock: %v", err)
+	}
+	if err := tx.Commit(); err == nil {
+		t.Error("the paused leader could commit")
+	}
 }
 
 // testPlay runs the program with real processes and checks its output.

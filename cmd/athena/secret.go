@@ -78,6 +78,6 @@ func makeSecret(w io.Writer, path string) error {
 		return errors.Join(err, os.Remove(path))
 	}
 	fmt.Fprintf(w, "wrote a new secret to %s; copy it to every node with mode 0600, and start each "+
-		"with --secret-file %s\n", path, cli.ShellWord(path))
+		"with --admin-token-file (a token) or --secret-file %s\n", path, cli.ShellWord(path))
 	return nil
 }

@@ -76,8 +76,8 @@ func readRegular(path string, limit int64, private bool) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case private && !isPrivate(info):
-		return nil, fmt.Errorf("%s: mode %04o lets other users read the secret; run: chmod 600 %[1]s; "+
-			"or, if its group is that of a node, run this as the node's user", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s: mode %04o lets others read the secret; for the group of a node, run "+
+			"this as the node's user or use a copy; otherwise, chmod 600 %[1]s", path, info.Mode().Perm())
 	case info.Size() > limit:
 		return nil, fmt.Errorf("%s: %d bytes; the limit is %d", path, info.Size(), limit)
 	}

@@ -215,13 +215,11 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	n.log.Info("announced that the process of this node has ended", slog.Int("voters", know),
 		slog.Int64("took_ms", time.Since(began).Milliseconds()))
 	if know >= enough {
-		faults = nil
+		return a.Close()
 	}
-	if len(faults) > 0 {
-		faults = append([]error{fmt.Errorf("cluster: %d of %d members know that the process of this "+
-			"node has ended; the others wait for its leases", know, len(others))}, faults...)
-	}
-	return errors.Join(append(faults, a.Close())...)
+	few := fmt.Errorf("cluster: %d of %d members know that the process of this node has ended; the "+
+		"others wait for its leases", know, len(others))
+	return errors.Join(append([]error{few, a.Close()}, faults...)...)
 }
 
 // tellMember informs one member until it answers or ctx is done. It gives up a member whose

@@ -74,7 +74,8 @@ type checker struct {
 
 	preferredAt int64 // when a leader last handed over to a more preferred member
 
-	restored bool // a store was ever restored from a copy
+	restored bool             // a store was ever restored from a copy
+	copied   []member.Address // of the processes whose stores were
 
 	founded     bool
 	neverJoined []bool                  // set for seeds that have not joined since the founding

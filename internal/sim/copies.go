@@ -31,8 +31,8 @@ func (c *Cluster) RestoreDisk(i int) {
 		return
 	}
 	c.noteProcess(p, DiskRestored, "")
-	p.store, p.owed, p.restored, p.hadCopy = p.copied.store, p.copied.owed, true, true
-	c.check.restored = true
+	p.store, p.owed, p.restored = p.copied.store, p.copied.owed, true
+	c.check.restored, c.check.copied = true, append(c.check.copied, p.cfg.Address)
 }
 
 // checkCopy checks that a restored copy is found only if there is one.
@@ -50,9 +50,10 @@ func (k *checker) checkCopy(p *process, t statemachine.Trace) {
 
 // endCopy reports whether a process gives up a store that was restored from a copy, or, because of
 // a late refusal, one that is no longer such a copy or that it has instead: a message of the
-// simulator can reach a later run. Its operator does not let it found a cluster.
+// simulator can reach a later run, or another process at the address. Its operator does not let it
+// found a cluster.
 func (k *checker) endCopy(p *process, old paxos.Durable) bool {
-	ends := p.hadCopy || k.restored && !hasVoted(old)
+	ends := slices.Contains(k.copied, p.cfg.Address) || k.restored && !hasVoted(old)
 	p.restored = false
 	p.cfg.JoinOnly = p.cfg.JoinOnly || ends && p.isSeed()
 	return ends

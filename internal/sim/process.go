@@ -37,7 +37,6 @@ type process struct {
 	store           paxos.Durable // the contents of its disk
 	copied          diskCopy      // an earlier copy of it
 	restored        bool          // it is such a copy, and has forgotten something
-	hadCopy         bool          // it was such a copy
 	floor           uint64        // its store was recovered above this token; 0 if it was not
 	owed            statemachine.Owed
 	nextIncarnation uint64 // the lowest incarnation for its next run

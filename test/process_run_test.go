@@ -172,6 +172,7 @@ func TestProcessStart(t *testing.T) {
 	c := newNodes(t, 1)
 	p := c.start(1, "--log-format", "json", "--cluster", "orders")
 	c.settle(1)
+	eventually(t, "a line", func() bool { return strings.Contains(p.stderr.String(), "\n") })
 	first, _, _ := strings.Cut(p.stderr.String(), "\n")
 	for _, want := range []string{
 		`"starting"`, `"address":"` + c.addrs[0] + `"`, `"cluster":"orders"`, `"size":1`,

@@ -308,7 +308,21 @@ func TestL25UnknownOutcome(t *testing.T) {
 // the caller has given up.
 type slow struct {
 	record.Store
-	turn chan struct{}
+	queue *queue
+}
+
+// queue is the order of commits.
+type queue struct {
+	mu   sync.Mutex
+	last <-chan struct{} // closed at the end of the newest commit; nil before the first
+}
+
+// enter returns a channel that is closed at the end of the commit before, or nil.
+func (q *queue) enter(end <-chan struct{}) (before <-chan struct{}) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before, q.last = q.last, end
+	return before
 }
 
 const slowness = 10 * time.Millisecond
@@ -326,12 +340,14 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 	made := make(chan struct{})
 	var token member.Token
 	var err error
+	before := s.queue.enter(made)
 	go func() {
 		defer close(made)
-		s.turn <- struct{}{}
+		if before != nil {
+			<-before
+		}
 		time.Sleep(slowness)
 		token, err = s.Session.Commit(context.Background(), ops...)
-		<-s.turn
 	}()
 	select {
 	case <-made:
@@ -346,7 +362,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 func TestL25CallerGoesWhileItGetsALatch(t *testing.T) {
 	for at := time.Duration(1); at < 4*slowness; at += slowness / 4 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
-			a := lockOf(t, slow{m.Store("a"), make(chan struct{}, 1)})
+			a := lockOf(t, slow{m.Store("a"), new(queue)})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
 			_ = a.Do(ctx, func(context.Context, leader.Term) error { return nil })
@@ -397,11 +413,11 @@ func (l *late) List(ctx context.Context, prefix string) ([]member.Record, error)
 func TestL19CloseSeesNothingYet(t *testing.T) {
 	for at := time.Duration(0); at < 2*lateness; at += lateness / 5 {
 		inMemory(t, func(t *testing.T, m *record.Memory) {
-			a := open(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}}, "job",
+			a := open(t, &late{Store: slow{m.Store("a"), new(queue)}}, "job",
 				election.JobOptions{})
 			ctx, stop := context.WithTimeout(t.Context(), at)
 			defer stop()
-			held := lockOf(t, &late{Store: slow{m.Store("a"), make(chan struct{}, 1)}})
+			held := lockOf(t, &late{Store: slow{m.Store("a"), new(queue)}})
 			_ = held.Do(ctx, func(ctx context.Context, _ leader.Term) error {
 				<-ctx.Done()
 				return nil

@@ -47,7 +47,8 @@ func (o options) addTrace(dir, name string, steps []steplog.Step) (path string, 
 // replayTraces replays traces with Quint and prints its verdicts. The error is errRejected if Quint
 // rejects a trace.
 func (o options) replayTraces(out io.Writer, traces []string) error {
-	args := []string{filepath.Join(o.spec, "replay.js"), o.quint}
+	// A run of real processes of 40,000 entries needs more than the 4 GB that Node takes by itself.
+	args := []string{"--max-old-space-size=8192", filepath.Join(o.spec, "replay.js"), o.quint}
 	if o.first {
 		args = append(args, "--first")
 	}

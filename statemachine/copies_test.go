@@ -205,8 +205,8 @@ func TestStrangersEndNoStore(t *testing.T) {
 		"a voter":                       {aVoter(t, 3), refusal(1), true},
 		"another store":                 {aVoter(t, 3), stranger, false},
 		"no member":                     {aVoter(t, 3), refusal(5), false},
-		"a leader with another store":   {asking(t, 1), stranger, true},
-		"a leader that is no member":    {asking(t, 5), refusal(5), false},
+		"a leader with another store":   {askForPlace(t, 1), stranger, true},
+		"a leader that is no member":    {askForPlace(t, 5), refusal(5), false},
 		"a voter with less":             {aVoter(t, 3), stale, false},
 		"a voter, to a follower":        {aFollower(t, 3), refusal(1), false},
 		"a voter, to a leader":          {aQuorateLeader(t, 3), refusal(1), false},
@@ -229,8 +229,8 @@ func TestStrangersEndNoStore(t *testing.T) {
 	}
 }
 
-// asking returns node n1, which asks a leader for a place that another voter has named.
-func asking(t *testing.T, leader int) *bus {
+// askForPlace returns node n1, which asks a leader for a place that another voter has named.
+func askForPlace(t *testing.T, leader int) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
 	b.hand(event(2, chosen(4, leader), message.SeedKeepAlive{}))
@@ -243,16 +243,16 @@ func asking(t *testing.T, leader int) *bus {
 // anAccepting returns a node that holds nothing and accepted the state of a founding.
 func anAccepting(t *testing.T) *bus {
 	t.Helper()
-	return founding(t, state(3, 1, 0, 1))
+	return startFounding(t, state(3, 1, 0, 1))
 }
 
 // aPromising returns a node that holds nothing and only promised in a founding.
 func aPromising(t *testing.T) *bus {
 	t.Helper()
-	return founding(t, member.State{})
+	return startFounding(t, member.State{})
 }
 
-func founding(t *testing.T, accepted member.State) *bus {
+func startFounding(t *testing.T, accepted member.State) *bus {
 	t.Helper()
 	b := holding(t, 3, member.State{})
 	d := &b.nodes[0].durable

@@ -317,8 +317,8 @@ type queue struct {
 	last <-chan struct{} // closed at the end of the newest commit; nil before the first
 }
 
-// enter returns a channel that is closed at the end of the commit before, or nil.
-func (q *queue) enter(end <-chan struct{}) (before <-chan struct{}) {
+// joinQueue returns a channel that is closed at the end of the commit before, or nil.
+func (q *queue) joinQueue(end <-chan struct{}) (before <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before, q.last = q.last, end
@@ -340,7 +340,7 @@ func (s slowSession) Commit(ctx context.Context, ops ...record.Op) (member.Token
 	made := make(chan struct{})
 	var token member.Token
 	var err error
-	before := s.queue.enter(made)
+	before := s.queue.joinQueue(made)
 	go func() {
 		defer close(made)
 		if before != nil {

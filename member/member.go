@@ -70,6 +70,8 @@ type Member struct {
 	Status Status
 	// Gone is set on a leaving entry once M voters hold a state in which it is leaving. It is cleared
 	// when the member is active again. While Gone is set, the entry keeps its vote; see Shown.
+	// A joining entry is Gone if its store took the place of one that had a vote. If that store is
+	// lost before it has a vote, the entry remains without a store, as the seat of its address.
 	Gone bool
 	// Resigned is set on a leaving entry if the member left on purpose. Only a later incarnation may
 	// then rejoin: a delayed message of this incarnation must not bring the member back.
@@ -113,7 +115,7 @@ func (m Member) Shown() Status {
 	switch {
 	case m.Gone && m.Status == Active:
 		return Joining
-	case m.Gone && (m.Status == Unreachable || m.Status == Leaving):
+	case m.Gone && (m.Status == Unreachable || m.Status == Leaving || m.StoreID.IsZero()):
 		return Removed
 	default:
 		return m.Status

@@ -85,7 +85,11 @@ func TestRemovedIsShownOfAKeptSeat(t *testing.T) {
 		{member.Member{Status: member.Unreachable, Gone: true}, member.Removed},
 		// The entry already has the status that a View shows.
 		{member.Member{Status: member.Removed, Gone: true}, member.Removed},
-		{member.Member{Status: member.Joining, Gone: true}, member.Joining},
+		// Another store took the seat. If it is lost too, the seat remains without a store.
+		{member.Member{
+			Identity: member.Identity{StoreID: member.StoreID{1}}, Status: member.Joining, Gone: true,
+		}, member.Joining},
+		{member.Member{Status: member.Joining, Gone: true}, member.Removed},
 	} {
 		if got := tc.entry.Shown(); got != tc.want {
 			t.Errorf("Shown of %+v: got %v, want %v", tc.entry, got, tc.want)

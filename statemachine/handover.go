@@ -105,10 +105,10 @@ func (m *Machine) ReleaseSeats(now time.Time, keep int) (out Output, done bool, 
 	m.lead.keep = keep
 	s := m.durable.Held
 	done = m.isCommitted() &&
-		(len(s.Roster) <= keep || s.Roster.Count(member.Leaving) == 0)
+		(len(s.Roster) <= keep || !slices.ContainsFunc(s.Roster, isSeat))
 	for _, e := range s.Roster {
 		p := m.lead.peer(e.Address)
-		done = done && (p == nil || e.Status == member.Leaving || p.number.Compare(s.Number) >= 0)
+		done = done && (p == nil || isSeat(e) || p.number.Compare(s.Number) >= 0)
 	}
 	return m.endCall(), done, nil
 }
@@ -392,7 +392,9 @@ func (m *Machine) markMemberLeaving(in message.Message) {
 		m.drop(in, message.ReasonLeaderBound)
 	case e.Status == member.Leaving && e.Resigned:
 		// already marked
-	case e.Status == member.Joining || m.role == member.Provisional:
+	case e.Status == member.Joining:
+		m.changeStatuses([]member.Member{leftPlace(e)})
+	case m.role == member.Provisional:
 		m.changeRoster(m.shownState().Roster.Without(e.Address), member.Address{})
 	default:
 		e.Status, e.Resigned = member.Leaving, true

@@ -137,16 +137,16 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		if m.hearsEvicted(e.Address) || !m.canSpareVote(e.Address) {
 			return message.ReasonQuorumAtStake
 		}
-		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
+		m.acceptJoiner(j, r.With(j.entryAfter(e)), j.Address)
 	case known || len(r) < m.cfg.Size:
-		m.acceptJoiner(j, r.With(j.entry(member.Joining)), j.Address)
+		m.acceptJoiner(j, r.With(j.entryAfter(e)), j.Address)
 	default:
 		seat, ok := m.freeSeat(false)
 		if !ok {
 			return message.ReasonClusterFull
 		}
 		m.trace(Trace{Kind: MemberMoved, Peer: seat, Status: member.None})
-		m.acceptJoiner(j, r.Without(seat).With(j.entry(member.Joining)), member.Address{})
+		m.acceptJoiner(j, r.Without(seat).With(j.entryAfter(e)), member.Address{})
 	}
 	return message.ReasonNone
 }
@@ -176,11 +176,14 @@ func (m *Machine) dropEvicted() {
 func (m *Machine) isHeld(e member.Member) bool {
 	p := m.lead.peer(e.Address)
 	return e.Address == m.self.Address ||
-		p != nil && p.id == e.Identity && !e.Resigned && m.now.Sub(p.heard) < m.timing.HeartbeatTimeout
+		p != nil && !e.StoreID.IsZero() && p.id == e.Identity && !e.Resigned &&
+			m.now.Sub(p.heard) < m.timing.HeartbeatTimeout
 }
 
-func (j joiner) entry(s member.Status) member.Member {
-	j.Status = s
+// entryAfter returns the first entry of j, which gets the place of before. If a store had a vote
+// there, the entry is Gone: the address keeps the seat even if j is lost before it has a vote.
+func (j joiner) entryAfter(before member.Member) member.Member {
+	j.Status, j.Gone = member.Joining, before.IsVoter() || before.Gone
 	return j.Member
 }
 
@@ -226,7 +229,8 @@ func (m *Machine) assignProvisional(j joiner, known bool) message.Reason {
 		len(r) >= m.cfg.Size-m.missingSeeds():
 		return message.ReasonClusterFull
 	}
-	m.acceptJoiner(j, r.With(j.entry(member.Active)), j.Address)
+	j.Status = member.Active
+	m.acceptJoiner(j, r.With(j.Member), j.Address)
 	return message.ReasonNone
 }
 

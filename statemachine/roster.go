@@ -67,7 +67,7 @@ func (m *Machine) silenceDeadline(e member.Member) time.Time {
 	switch {
 	case e.Status == member.Active:
 		return p.heard.Add(m.outlastSaves(m.timing.HeartbeatTimeout))
-	case e.Status == member.Joining,
+	case e.Shown() == member.Joining,
 		e.Status == member.Unreachable && m.role == member.Provisional && m.heldNumber().IsZero():
 		return p.heard.Add(m.timing.TTLTimeout)
 	case e.Status == member.Unreachable && m.lead.quorate:
@@ -119,7 +119,7 @@ func (m *Machine) checkSilence() {
 		case e.Status == member.Unreachable && m.role == member.Leading:
 			e.Status = member.Leaving
 		default:
-			e.Status = member.None // the member never had a vote here, so its place becomes free
+			e = leftPlace(e)
 		}
 		changed = append(changed, e)
 	}
@@ -155,6 +155,18 @@ func (m *Machine) finishJoining() {
 	}
 }
 
+// leftPlace returns what becomes of e, the entry of a node that had no vote yet and is lost or
+// leaves. The place becomes free, with the status None. But the seat of a member whose store lost
+// its vote is kept, without a store: no other address may get it because a third process was there.
+func leftPlace(e member.Member) member.Member {
+	if e.Gone {
+		e.StoreID, e.Incarnation, e.Traits = member.StoreID{}, 0, member.Traits{}
+	} else {
+		e.Status = member.None
+	}
+	return e
+}
+
 // finishLeaving marks a member as gone once M voters hold a state in which it is leaving.
 func (m *Machine) finishLeaving() {
 	for _, e := range m.durable.Held.Roster {
@@ -170,7 +182,7 @@ func (m *Machine) finishLeaving() {
 // until this change is committed.
 func (m *Machine) releaseSeat() {
 	r := m.durable.Held.Roster
-	if len(r) <= m.lead.keep || r.Count(member.Leaving) == 0 {
+	if len(r) <= m.lead.keep || !slices.ContainsFunc(r, isSeat) {
 		m.lead.keep = 0
 	}
 	if m.lead.keep == 0 {
@@ -179,6 +191,11 @@ func (m *Machine) releaseSeat() {
 	if seat, ok := m.freeSeat(true); ok {
 		m.changeStatuses([]member.Member{{Identity: member.Identity{Address: seat}}})
 	}
+}
+
+// isSeat reports whether e is or becomes the seat of a removed member.
+func isSeat(e member.Member) bool {
+	return e.Status == member.Leaving || e.Shown() == member.Removed
 }
 
 // freeSeat returns a seat that may be given to a joiner, or removed. (S) It returns false unless
@@ -190,8 +207,7 @@ func (m *Machine) freeSeat(requested bool) (member.Address, bool) {
 		return member.Address{}, false
 	}
 	for _, e := range m.durable.Held.Roster {
-		if e.Status == member.Leaving && e.Gone &&
-			(requested || m.due(m.seatDeadline(e))) {
+		if e.Shown() == member.Removed && (requested || m.due(m.seatDeadline(e))) {
 			return e.Address, m.canSpareVote(e.Address)
 		}
 	}
@@ -211,7 +227,7 @@ func (m *Machine) traceKeptSeat() {
 	var kept Trace
 	for _, e := range m.durable.Held.Roster {
 		left := m.seatDeadline(e).Sub(m.now)
-		if e.Status == member.Leaving && e.Gone && left > 0 && (kept.Kind == 0 || left < kept.Left) {
+		if e.Shown() == member.Removed && left > 0 && (kept.Kind == 0 || left < kept.Left) {
 			kept = Trace{Kind: SeatKept, Peer: e.Address, Left: left}
 		}
 	}

@@ -313,6 +313,68 @@ func TestAnOperatorRemovesASeatThatIsKept(t *testing.T) {
 	}
 }
 
+// loseAnotherStore lets another store take the place of node i at leader l and then leave or fall
+// silent before it has a vote. It returns when the leader has noticed.
+func (b *bus) loseAnotherStore(l, i int, leaves bool) time.Time {
+	b.t.Helper()
+	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
+	other := message.Message{From: newStore(e.Identity), To: addr(l)}
+	other.From.Incarnation += 1000 // later than any run of the member
+	other.Body = message.JoinClusterRequest{}
+	b.deliver(other)
+	b.until(b.timings.HeartbeatTimeout, "place of the other store", func() bool {
+		return b.status(l, i) == member.Joining
+	})
+	if leaves {
+		other.Claim, other.Body = b.claim(l), message.MemberLeave{}
+		b.deliver(other)
+	}
+	b.until(2*b.timings.TTLTimeout, "loss of the other store", func() bool {
+		return b.status(l, i) != member.Joining
+	})
+	return b.now
+}
+
+// A seat stays if another store takes it and is lost before it has a vote: no other address gets it
+// within SeatTimeout, and its member returns to it.
+func TestASeatIsKeptWhenAnotherStoreThatTookItIsLost(t *testing.T) {
+	for _, leaves := range []bool{true, false} {
+		b, l, i, _ := keptFor(t, time.Minute, false)
+		lost := b.loseAnotherStore(l, i, leaves)
+		if got := b.status(l, i); got != member.Removed {
+			t.Errorf("leaves %v: views show the seat as %v, want removed", leaves, got)
+		}
+		b.until(2*time.Minute, "seat of n4", func() bool { return b.status(l, 3) == member.Active })
+		if took := b.now.Sub(lost); took < time.Minute || took > time.Minute+2*b.timings.RetryInterval {
+			t.Errorf("leaves %v: n4 got the seat after %v, want %v", leaves, took, time.Minute)
+		}
+
+		b, l, i, _ = keptFor(t, time.Hour, false)
+		b.loseAnotherStore(l, i, leaves)
+		b.loseAnotherStore(l, i, leaves)
+		b.run(b.timings.TTLTimeout)
+		b.start(i)
+		b.awaitStatus(time.Second, l, i, member.Active)
+		e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
+		if e.Gone || e.Identity != b.nodes[i].View(b.now).Self {
+			t.Errorf("leaves %v: the member returned, got entry %+v", leaves, e)
+		}
+
+		b, l, i, _ = keptFor(t, time.Hour, false)
+		b.loseAnotherStore(l, i, leaves)
+		b.run(b.timings.HeartbeatInterval) // the members save that state
+		b.isolate(3)
+		if out, _, err := b.nodes[l].ReleaseSeats(b.now, 2); err != nil {
+			t.Error(err)
+		} else {
+			b.take(b.nodes[l], out)
+		}
+		if e, ok := b.nodes[l].durable.Held.Roster.Find(addr(i)); ok {
+			t.Errorf("leaves %v: requested by an operator: got entry %+v, want none", leaves, e)
+		}
+	}
+}
+
 // A release is done when the roster has the given number of entries, or when no seat is left to
 // remove because a joiner got it, and the members hold that state.
 func TestAReleaseEndsWhenAJoinerGotTheSeat(t *testing.T) {

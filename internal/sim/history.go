@@ -88,7 +88,7 @@ func (k *checker) checkShape(p *process, s member.State) {
 	}
 	for _, m := range s.Roster {
 		if m.Status < member.Joining || m.Status > member.Leaving ||
-			m.Gone && !m.IsVoter() {
+			m.StoreID.IsZero() && (m.Status != member.Joining || !m.Gone) {
 			k.noteBroken("I6", "%s holds %s with an impossible status %v, gone=%v of member %v",
 				p.cfg.Name, formatState(s), m.Status, m.Gone, m.Address)
 		}
@@ -110,9 +110,15 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 				k.checkSeat(p, last, o)
 			}
 		}
-		if !ok {
+		switch {
+		case !ok:
 			n = member.Member{}
-		} else if n.StoreID != o.StoreID {
+			if o.Gone && !o.IsVoter() {
+				k.checkSeat(p, last, o)
+			}
+		case n.StoreID.IsZero() && !o.StoreID.IsZero():
+			k.kept[keptKey{p.index, n.Identity}] = kept{at: p.stepAt}
+		case n.StoreID != o.StoreID:
 			k.checkReplaced(p, last, o)
 		}
 		k.checkMove(last, s, o, n, jump)
@@ -142,11 +148,18 @@ func (k *checker) checkSuccessor(p *process, last, s member.State) {
 func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint64) {
 	from, to := o.Shown(), n.Shown()
 	switch {
+	case n.Status != member.None && n.StoreID.IsZero():
+		if from != member.Removed && from != member.Joining || !o.Gone {
+			k.noteBroken("I6", "%v lost its store with status %v: %s after %s", n.Address, from,
+				formatState(s), formatState(last))
+		}
+		return
 	case n.Status != member.None && o.Status != member.None && n.StoreID != o.StoreID:
-		if to != member.Joining || n.Incarnation <= o.Incarnation {
-			k.noteBroken("I6",
-				"%v replaced its store with status %v and run %d, the previous run was %d: %s after %s",
-				n.Address, to, n.Incarnation, o.Incarnation, formatState(s), formatState(last))
+		if to != member.Joining || n.Incarnation <= o.Incarnation ||
+			n.Gone != (o.IsVoter() || o.Gone) {
+			k.noteBroken("I6", "%v replaced its store with status %v, gone=%v and run %d, "+
+				"the previous run was %d: %s after %s",
+				n.Address, to, n.Gone, n.Incarnation, o.Incarnation, formatState(s), formatState(last))
 		}
 		return
 	case n.Status != member.None && o.Status != member.None && n.Incarnation < o.Incarnation:
@@ -189,13 +202,15 @@ func (k *checker) checkGone(p *process, last member.State, o, n member.Member) {
 }
 
 // checkSeat checks the conditions for giving a seat away: the roster is full or an operator
-// releases seats, the member in the seat is leaving, and the leader is quorate (protocol.md 3).
+// releases seats, the member in the seat is leaving or was lost with another store that took the
+// seat, and the leader is quorate (protocol.md 3).
 func (k *checker) checkSeat(p *process, last member.State, o member.Member) {
 	// Authority that was gained in this step is not recorded yet.
 	authority := &k.auth[p.index]
 	k.seatGiven = last
 	k.wasAuthorized = authority.version != 0 && authority.until > p.stepAt
-	if len(last.Roster) < p.cfg.Size && !p.releases || o.Status != member.Leaving {
+	if len(last.Roster) < p.cfg.Size && !p.releases ||
+		o.Status != member.Leaving && o.Shown() != member.Removed {
 		k.noteBroken("I5", "the seat of %v was given away although its status was %v, in %s",
 			o.Address, o.Status,
 			formatState(last))

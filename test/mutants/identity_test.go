@@ -73,6 +73,35 @@ var identity = []Mutant{
 		}},
 	},
 	{
+		Name: "lost-joiner-frees-a-seat",
+		Rule: "3, seats: a seat stays if another store takes it and is lost",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "if e.Gone {\n\t\te.StoreID",
+			New:  "if e.Gone && e.IsVoter() {\n\t\te.StoreID",
+		}},
+	},
+	{
+		Name: "second-joiner-frees-a-seat",
+		Rule: "3, seats: a seat stays if several stores take it and are lost",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "member.Joining, before.IsVoter() || before.Gone",
+			New:  "member.Joining, before.IsVoter()",
+		}},
+	},
+	{
+		Name: "seat-without-a-store-is-held",
+		Rule: "3, seats: the seat of a store that was lost waits for its member",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "p != nil && !e.StoreID.IsZero() && p.id",
+			New:  "p != nil && p.id",
+		}},
+		Test:    "TestASeatIsKeptWhenAnotherStoreThatTookItIsLost",
+		Package: "statemachine",
+	},
+	{
 		Name: "version-raised-by-strangers",
 		Rule: "3, numbers: a node without a vote never raises the version",
 		Edits: []Edit{{

@@ -28,8 +28,8 @@ var members = []Mutant{
 		Rule: "3: only the seat of a removed member is given away",
 		Edits: []Edit{{
 			File: "statemachine/roster.go",
-			Old:  "if e.Status == member.Leaving && e.Gone &&\n",
-			New:  "if e.Status != member.Active &&\n",
+			Old:  "if e.Shown() == member.Removed && (req",
+			New:  "if e.Status != member.Active && (req",
 		}},
 	},
 	{

@@ -39,6 +39,7 @@ var unspecified = map[string]string{
 	"place-of-a-member-that-is-heard":     "which silence is needed to give a place to another store",
 	"second-vote-given-up":                "which silence is needed to give a place to another store",
 	"seat-timeout-ignored":                "how long a seat is kept",
+	"seat-without-a-store-is-held":        "which silence is needed to give a place to another store",
 	"version-raised-by-strangers":         "when a node proposes",
 	"version-raised-at-once":              "when a node proposes",
 	"version-without-a-maximum":           "limits of numbers",

@@ -138,6 +138,8 @@ func (d diagnosis) missingVoters() string {
 			present = append(present, "this node")
 		case m.Address == self.Address:
 			missing = append(missing, "this node (it lost its store)")
+		case p.reached && p.store != m.StoreID:
+			missing = append(missing, addressText(m.Address)+" (it lost its store)")
 		case p.reached:
 			reached++
 			present = append(present, p.String())

@@ -56,8 +56,9 @@ func TestNewClusterPrevented(t *testing.T) {
 		State: State{View: roleOf(member.Provisional, 1, one, two)}, quorum: 2,
 		cfg: &Config{Size: 3, Seeds: addresses(1, 2, 3)},
 		peers: map[member.Address]peerStatus{
-			two.Address:   {two.Address, true, false, "follows this node"},
-			three.Address: {three.Address, true, true, "knows no leader, holds version 4.0"},
+			two.Address: {two.Address, two.StoreID, true, false, "follows this node"},
+			three.Address: {three.Address, three.StoreID, true, true,
+				"knows no leader, holds version 4.0"},
 		},
 	}
 	want := "leads provisionally until 2 of 3 members are up: 2 joined, but the state of a cluster " +
@@ -79,6 +80,10 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 	other.StoreID[0] = 9
 	lost := held
 	lost.Roster = held.Roster.With(other)
+	other = two
+	other.StoreID[0] = 9
+	another := held
+	another.Roster = held.Roster.With(other)
 	const (
 		voters = "needs 3 of the 3 voters of version 3.2; "
 		heard  = "reached 2: this node, 127.0.0.1:2 (knows no leader); "
@@ -88,6 +93,8 @@ func TestNoLeaderAmongMembers(t *testing.T) {
 		{"after a restart", roleOf(member.Seeking, 0), held, nil, voters + heard + "missing: " + rest},
 		{"with another store", roleOf(member.Seeking, 0), lost, nil, voters +
 			"reached 1: 127.0.0.1:2 (knows no leader); missing: this node (it lost its store), " + rest},
+		{"another with another store", roleOf(member.Seeking, 0), another, nil, voters +
+			"reached 1: this node; missing: 127.0.0.1:2 (it lost its store), " + rest},
 		{"provisional", roleOf(member.Provisional, 1, one), held, nil,
 			"leads provisionally; " + voters + heard + "missing: " + rest},
 		{"following a provisional leader", roleOf(member.Following, 4, one), held, nil,

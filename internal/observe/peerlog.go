@@ -46,11 +46,12 @@ type peerLog struct {
 // peer records the last answer of one node.
 type peer struct {
 	address member.Address
-	fault   error         // why there is no connection; nil after a message
-	at      time.Time     // when the last message arrived
-	claim   member.Claim  // the claim in the last message
-	held    member.Number // the state that the node last reported
-	save    time.Duration // how long its saves take, as it last reported
+	fault   error          // why there is no connection; nil after a message
+	at      time.Time      // when the last message arrived
+	store   member.StoreID // the store of its sender
+	claim   member.Claim   // the claim in the last message
+	held    member.Number  // the state that the node last reported
+	save    time.Duration  // how long its saves take, as it last reported
 	// refusal is the reason why the node refused the last join or vote. refused and refusedAt are the
 	// kind and the time of that answer.
 	refusal   message.Reason
@@ -164,7 +165,7 @@ func (p *peerLog) noteMessage(m message.Message) {
 	if one == nil {
 		return
 	}
-	one.fault, one.at, one.claim = nil, time.Now(), m.Claim
+	one.fault, one.at, one.store, one.claim = nil, time.Now(), m.From.StoreID, m.Claim
 	switch b := m.Body.(type) {
 	case message.LeaderQuery:
 		one.held = b.Held.Number
@@ -223,9 +224,10 @@ func (p *peerLog) listAnswers() []Answer {
 // peerStatus describes a peer in a diagnosis.
 type peerStatus struct {
 	address member.Address
-	reached bool   // a message arrived within the timeout
-	holds   bool   // the node is reached and reported a state of a cluster
-	text    string // its last answer, or why there is no answer
+	store   member.StoreID // of its last message
+	reached bool           // a message arrived within the timeout
+	holds   bool           // the node is reached and reported a state of a cluster
+	text    string         // its last answer, or why there is no answer
 }
 
 // String returns "address (text)".
@@ -241,7 +243,7 @@ func (p *peerLog) listStatuses(
 	defer p.mu.Unlock()
 	list := map[member.Address]peerStatus{}
 	for _, one := range p.allPeers() {
-		s := peerStatus{address: one.address}
+		s := peerStatus{address: one.address, store: one.store}
 		switch {
 		case one.fault != nil:
 			s.text = faultText(one.fault)

@@ -47,14 +47,21 @@ const (
 // API, and four times the 15 files that the node itself uses.
 const neededFiles = adminapi.MaxConnections + 64
 
+// millis is the layout of times in milliseconds: a failover takes less than a second.
+const millis = ".000"
+
 // newLogger returns a logger that writes to w. format is json or console; level is the lowest
 // level.
 func newLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	if format == "console" {
 		file, ok := w.(*os.File)
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.DateTime, NoColor: !ok || !isTerminal(file)}
+		w = zerolog.ConsoleWriter{
+			Out: w, TimeFormat: time.DateTime + millis, NoColor: !ok || !isTerminal(file),
+		}
 	}
-	log := zerolog.New(w).With().Timestamp().Logger()
+	log := zerolog.New(w).Hook(zerolog.HookFunc(func(e *zerolog.Event, _ zerolog.Level, _ string) {
+		e.Str(zerolog.TimestampFieldName, time.Now().Format("2006-01-02T15:04:05"+millis+"Z07:00"))
+	}))
 	return slog.New(zslog.NewHandler(log).AtLevel(level))
 }
 

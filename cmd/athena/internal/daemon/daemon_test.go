@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -110,5 +111,19 @@ func TestFailedAdminAPIIsLogged(t *testing.T) {
 	const want = `"message":"the admin API failed; the node keeps running"`
 	if !strings.Contains(got, want) || !strings.Contains(got, `"error":"`) || len(log) > 0 {
 		t.Errorf("got %q and %d more lines, want one with an error", got, len(log))
+	}
+}
+
+// TestLogTimes checks that the times of lines have milliseconds in both formats.
+func TestLogTimes(t *testing.T) {
+	for format, want := range map[string]string{
+		"json":    `"time":"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}(Z|[+-]\d\d:\d\d)"`,
+		"console": `^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} INF started`,
+	} {
+		var log strings.Builder
+		newLogger(&log, format, slog.LevelInfo).Info("started")
+		if !regexp.MustCompile(want).MatchString(log.String()) {
+			t.Errorf("%s: got %q, want a match of %s", format, log.String(), want)
+		}
 	}
 }

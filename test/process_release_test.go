@@ -209,7 +209,7 @@ func installUnit(t *testing.T, archive, host string, edit *strings.Replacer) {
 	if len(commands) < 10 {
 		t.Fatalf("the page has %d commands, want those that install the unit", len(commands))
 	}
-	onSystem := regexp.MustCompile(`^(systemctl|useradd|sysctl|export) | athena members$`)
+	onSystem := regexp.MustCompile(`^(systemctl|useradd|sysctl|export) | athena members( +#.*)?$`)
 	for _, text := range commands {
 		if onSystem.MatchString(text) {
 			continue

@@ -84,8 +84,9 @@ type Conn interface {
 	// Heard returns a number that grows whenever anything arrives from the peer, even an
 	// acknowledgement sent by its network.
 	Heard() uint64
-	// Remote returns the address from which the packets of the peer arrive, for logs and limits. It
-	// may differ from the address of the node, and is zero if it is not known.
+	// Remote returns the address from which the packets of the peer arrive, or zero if it is not
+	// known. It may differ from the address of the node. If it is the same, it proves that the node
+	// is there, so the network must have verified that the peer receives packets at Remote.
 	Remote() member.Address
 	// Certificate returns the verified certificate of the peer. It returns nil if the
 	// certificates of this network do not name members; a peer may then greet from any

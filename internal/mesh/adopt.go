@@ -69,7 +69,7 @@ func (p *peer) decideLink(next *link, owner member.StoreID, name string) (a adop
 	defer p.mu.Unlock()
 	verdict, have := Replace, p.cur
 	dialed := next.ends.Dialer != p.addr
-	next.proved = dialed || p.isProved(next.who.StoreID)
+	next.proved = dialed || p.comesFromAddress(next.conn) || p.isProved(next.who.StoreID)
 	a.claim, a.ask = p.refuseClaim(next, owner, name)
 	if have != nil && have.who.StoreID == next.who.StoreID {
 		verdict = Resolve(have.ends, next.ends, have.who.Incarnation, next.who.Incarnation)

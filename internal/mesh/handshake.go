@@ -122,7 +122,7 @@ func (m *Mesh) answerGreet(conn transport.Conn, pass func()) {
 	}
 	defer p.release()
 	pass() // the greetings that wait for proof have their own limit
-	p.proveAddress(theirs.From.StoreID)
+	p.proveAddress(theirs.From.StoreID, conn)
 	m.establishLink(newLink(p, conn, ends), ours, theirs, reader)
 }
 

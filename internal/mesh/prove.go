@@ -63,10 +63,15 @@ func (p *peer) yieldsToProof() bool {
 	return true
 }
 
-// proveAddress probes the address before a greeting from there is answered, if no state lists the
-// store that greets and the peer has no connection. It blocks for at most proveTimeout.
-func (p *peer) proveAddress(store member.StoreID) {
-	if p.addr.IsObserver() || p.mesh.handler.StoreOf(p.addr) == store {
+// comesFromAddress reports whether the packets of a connection arrive from the address of the peer
+// itself. A probe would reach the same process, because its packets would take the same path.
+func (p *peer) comesFromAddress(conn transport.Conn) bool { return conn.Remote() == p.addr }
+
+// proveAddress probes the address before a greeting on conn is answered, if no state lists the
+// store that greets, the peer has no connection, and conn does not prove the address. It blocks for
+// at most proveTimeout.
+func (p *peer) proveAddress(store member.StoreID, conn transport.Conn) {
+	if p.addr.IsObserver() || p.comesFromAddress(conn) || p.mesh.handler.StoreOf(p.addr) == store {
 		return
 	}
 	end := time.NewTimer(proveTimeout)

@@ -220,6 +220,27 @@ func testMeet(t *testing.T, w World) {
 	}
 }
 
+// testProbes checks that a node probes the address of a peer that it does not know, unless the
+// connection comes from that address.
+func testProbes(t *testing.T, w World) {
+	there := listenRaw(t, w, addr(7))
+	dialRaw(t, listenRaw(t, w, addr(8)), addr(7))
+	conn, err := there.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := uint64(0)
+	if conn.Remote() != addr(8) { // the network dials from other ports than it listens on
+		want = 1
+	}
+	a, b := joinAs(t, w, addr(1), knowingOnly(addr(1))), joinAs(t, w, addr(2), knowingOnly(addr(2)))
+	b.Notify(addr(1), []byte("x"))
+	eventually(t, time.Second, "the frame has arrived", a.hasReceived(transport.System, 1))
+	if got := b.Stats().Handshakes[mesh.ResultDuplicate.String()]; got != want {
+		t.Errorf("the address was probed %d times, want %d", got, want)
+	}
+}
+
 // testLostStore restarts a member with another store after its process died.
 func testLostStore(t *testing.T, w World) {
 	a, b := joinAs(t, w, addr(1), knowingOnly(addr(1), addr(2))), join(t, w, addr(2))

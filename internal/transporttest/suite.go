@@ -134,6 +134,7 @@ func claimTests() []suiteTest {
 		{"MemberThatCannotBeDialedIsNamed", testOneWay},
 		{"AddressThatLeadsBackIsRefused", testClaimLeadsBack},
 		{"StrangersMeet", testMeet},
+		{"OnlyOtherSourcesAreProbed", testProbes},
 		{"AnotherStoreReturns", testLostStore},
 		{"GreetingAloneTakesNoRoom", testGreetAlone},
 	}

@@ -274,13 +274,13 @@ var histories = []struct {
 		a := h.change(s, 2, func(m *member.Member) { m.Status = member.Unreachable })
 		h.take(a, 0)
 		h.take(h.change(a, 1, func(m *member.Member) {
-			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
+			m.Status, m.Gone, m.StoreID, m.Incarnation = member.Joining, true, member.StoreID{9}, 2
 		}), 0)
 	}},
 	{"two voters change together", "I5", func(h *history) {
 		s := h.found(0)
 		renew := func(m *member.Member) {
-			m.Status, m.StoreID, m.Incarnation = member.Joining, member.StoreID{9}, 2
+			m.Status, m.Gone, m.StoreID, m.Incarnation = member.Joining, true, member.StoreID{9}, 2
 		}
 		b := h.change(h.change(s, 1, renew), 2, renew)
 		b.Revision = 1

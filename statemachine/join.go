@@ -127,7 +127,8 @@ func (m *Machine) assignPlace(j joiner) message.Reason {
 		return message.ReasonAddressHeld
 	case m.role == member.Provisional:
 		return m.assignProvisional(j, known)
-	case known && j.Incarnation <= e.Incarnation || m.lead.laterRun(j.Identity) != 0:
+	case known && !e.StoreID.IsZero() && j.Incarnation <= e.Incarnation ||
+		m.lead.laterRun(j.Identity) != 0:
 		return message.ReasonOldIncarnation
 	case known && e.IsVoter():
 		// The vote of the old store is removed, which is a change of voters.
@@ -247,7 +248,8 @@ func (m *Machine) missingSeeds() int {
 // acceptJoiner makes the revision that gives j its place. It sends the acceptance first, so that j
 // knows the sender of the state when the state arrives.
 func (m *Machine) acceptJoiner(j joiner, r member.Roster, about member.Address) {
-	if e, known := m.shownState().Roster.Find(j.Address); known && e.StoreID != j.StoreID {
+	if e, known := m.shownState().Roster.Find(j.Address); known &&
+		e.StoreID != j.StoreID && !e.StoreID.IsZero() {
 		m.trace(Trace{Kind: Replaced, Peer: j.Address})
 		if e.IsVoter() {
 			m.dropEvicted()

@@ -301,3 +301,35 @@ func TestAJoinerExceedsTheRunThatHasItsAddress(t *testing.T) {
 		}
 	}
 }
+
+// A seat without a store keeps the number of the run that was lost there, so that a run that had to
+// exceed it can still join. An earlier run can too, because no store has the place.
+func TestAJoinerExceedsTheRunThatASeatLost(t *testing.T) {
+	const limit, between = 1 + 1<<43, 1 << 10 // the run of the leader is 1
+	for name, tc := range map[string]struct {
+		next     member.Identity
+		accepted bool
+	}{
+		"the run that lost its vote":   {run(2, 1), true},
+		"a run that exceeded the lost": {run(2, limit+1), true},
+		"another store":                {newStore(run(2, limit+between)), true},
+		"another store, impossible":    {newStore(run(2, limit+between+1)), false},
+	} {
+		b := aQuorateLeader(t, 3)
+		b.silence(2, 3, true)
+		lost := impostor(2, limit, member.Claim{}, message.JoinClusterRequest{})
+		lost.From.StoreID[2]++
+		b.hand(lost)
+		lost.Claim, lost.Body = chosen(4, 0), message.MemberLeave{}
+		b.hand(lost)
+		if e := b.entry(2); e.Shown() != member.Removed || e.Incarnation != limit {
+			t.Fatalf("got entry %+v, want a seat without a store, of run %d\n%s", e, uint64(limit), b)
+		}
+		in := event(2, member.Claim{}, message.JoinClusterRequest{})
+		in.From = tc.next
+		r := bodies[message.JoinClusterResponse](b.hand(in).Send)
+		if len(r) != 1 || r[0].Accepted != tc.accepted {
+			t.Errorf("%s: got %+v, want accepted %v\n%s", name, r, tc.accepted, b)
+		}
+	}
+}

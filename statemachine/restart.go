@@ -104,7 +104,7 @@ func (m *Machine) isReplaced(s member.State) bool {
 	if !ok || e.Incarnation <= m.self.Incarnation {
 		return false
 	}
-	return e.StoreID == m.self.StoreID || m.admitted
+	return e.StoreID == m.self.StoreID || m.admitted && !e.StoreID.IsZero()
 }
 
 // endStartWait ends the wait after a start once the leader of the held state has given up exactly

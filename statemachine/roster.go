@@ -158,9 +158,10 @@ func (m *Machine) finishJoining() {
 // leftPlace returns what becomes of e, the entry of a node that had no vote yet and is lost or
 // leaves. The place becomes free, with the status None. But the seat of a member whose store lost
 // its vote is kept, without a store: no other address may get it because a third process was there.
+// The seat keeps the number of the run, because joiners may have to exceed it (maxRunsBetween).
 func leftPlace(e member.Member) member.Member {
 	if e.Gone {
-		e.StoreID, e.Incarnation, e.Traits = member.StoreID{}, 0, member.Traits{}
+		e.StoreID, e.Traits = member.StoreID{}, member.Traits{}
 	} else {
 		e.Status = member.None
 	}

@@ -375,6 +375,30 @@ func TestASeatIsKeptWhenAnotherStoreThatTookItIsLost(t *testing.T) {
 	}
 }
 
+// The run that lost its vote returns to such a seat too, without a restart. No store loses its place
+// then.
+func TestARunThatWasCutOffReturnsToASeatWithoutAStore(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	i := b.others(l)[0]
+	self := b.nodes[i].View(b.now).Self
+	b.isolate(i)
+	b.until(b.timings.LeaderTimeout, "silent member", func() bool {
+		return b.status(l, i) == member.Unreachable
+	})
+	b.run(b.timings.HeartbeatInterval)
+	b.loseAnotherStore(l, i, true)
+	b.heal()
+	b.awaitStatus(b.timings.TTLTimeout, l, i, member.Active)
+	e, _ := b.nodes[l].durable.Held.Roster.Find(addr(i))
+	if e.Gone || e.Identity != self || !b.nodes[i].up {
+		t.Errorf("the run returned: got entry %+v, stopped by %v, want %v", e, b.nodes[i].stop, self)
+	}
+	if n := b.count(l, statemachine.Replaced, addr(i)); n != 1 {
+		t.Errorf("traced %d times that the place went to another store, want once", n)
+	}
+}
+
 // A release is done when the roster has the given number of entries, or when no seat is left to
 // remove because a joiner got it, and the members hold that state.
 func TestAReleaseEndsWhenAJoinerGotTheSeat(t *testing.T) {

@@ -149,13 +149,14 @@ func (k *checker) checkMove(last, s member.State, o, n member.Member, jump uint6
 	from, to := o.Shown(), n.Shown()
 	switch {
 	case n.Status != member.None && n.StoreID.IsZero():
-		if from != member.Removed && from != member.Joining || !o.Gone {
+		if from != member.Removed && from != member.Joining || !o.Gone ||
+			n.Incarnation != o.Incarnation {
 			k.noteBroken("I6", "%v lost its store with status %v: %s after %s", n.Address, from,
 				formatState(s), formatState(last))
 		}
 		return
 	case n.Status != member.None && o.Status != member.None && n.StoreID != o.StoreID:
-		if to != member.Joining || n.Incarnation <= o.Incarnation ||
+		if to != member.Joining || n.Incarnation <= o.Incarnation && !o.StoreID.IsZero() ||
 			n.Gone != (o.IsVoter() || o.Gone) {
 			k.noteBroken("I6", "%v replaced its store with status %v, gone=%v and run %d, "+
 				"the previous run was %d: %s after %s",

@@ -102,6 +102,39 @@ var identity = []Mutant{
 		Package: "statemachine",
 	},
 	{
+		Name: "lost-run-forgotten",
+		Rule: "3, numbers: each joiner can still exceed the run that has its address",
+		Edits: []Edit{{
+			File: "statemachine/roster.go",
+			Old:  "e.StoreID, e.Traits = member.StoreID{}, member.Traits{}",
+			New:  "e.StoreID, e.Incarnation, e.Traits = member.StoreID{}, 0, member.Traits{}",
+		}},
+		Test:    "TestAJoinerExceedsTheRunThatASeatLost",
+		Package: "statemachine",
+	},
+	{
+		Name: "lost-run-keeps-its-seat",
+		Rule: "3, seats: any store joins at the address of a seat without a store",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "known && !e.StoreID.IsZero() && j.Inc",
+			New:  "known && j.Inc",
+		}},
+		Test:    "TestAJoinerExceedsTheRunThatASeatLost",
+		Package: "statemachine",
+	},
+	{
+		Name: "stopped-by-a-lost-run",
+		Rule: "3, seats: the run that lost its vote returns to a seat without a store",
+		Edits: []Edit{{
+			File: "statemachine/restart.go",
+			Old:  "m.admitted && !e.StoreID.IsZero()",
+			New:  "m.admitted",
+		}},
+		Test:    "TestARunThatWasCutOffReturnsToASeatWithoutAStore",
+		Package: "statemachine",
+	},
+	{
 		Name: "version-raised-by-strangers",
 		Rule: "3, numbers: a node without a vote never raises the version",
 		Edits: []Edit{{

@@ -331,7 +331,7 @@ var records = []Mutant{
 		Rule: "10: a run gets no place if a later run at its address made requests",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
-			Old:  " || m.lead.laterRun(j.Identity) != 0:",
+			Old:  " ||\n\t\tm.lead.laterRun(j.Identity) != 0:",
 			New:  ":",
 		}},
 		Test:    "TestALateRequestOfAForgottenRun",

@@ -14,6 +14,9 @@ import (
 // askForPlace leaves the current leader and asks the leader of c for a place.
 func (m *Machine) askForPlace(c member.Claim) {
 	m.becomeJoiner(c)
+	if m.operator.leaving && m.operator.handOverUntil.IsZero() {
+		return // tickLeave stops this node
+	}
 	m.schedule(placeAsked)
 	m.trace(Trace{Kind: Joining, Peer: c.Leader, Version: c.Version})
 	m.send(c.Leader, message.JoinClusterRequest{

@@ -11,6 +11,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 	"github.com/athena-go/athena/statemachine"
 )
 
@@ -659,5 +660,32 @@ func TestAWaitingJoinerGetsItsPlaceOnce(t *testing.T) {
 	}
 	if got := b.status(0, 1); accepted != 1 || got != member.Joining {
 		t.Errorf("got %v, accepted %d times, want %v after one", got, accepted, member.Joining)
+	}
+}
+
+// A member that leaves before it is active asks for no place again when it has lost its place.
+func TestAJoiningMemberThatLeavesAsksForNoPlace(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	i, other := b.others(l)[0], b.others(l)[1]
+	b.crash(i)
+	b.until(b.timings.LeaderTimeout, "silent member", func() bool {
+		return b.status(l, i) == member.Unreachable
+	})
+	b.run(b.timings.HeartbeatInterval)
+	b.nodes[i].durable = paxos.Durable{StoreID: member.StoreID{99}}
+	b.start(i)
+	b.until(b.timings.RetryInterval, "request", func() bool { return b.status(l, i) == member.Joining })
+	b.isolate(other) // nothing is committed
+	b.until(b.timings.HeartbeatInterval, "joining member", func() bool {
+		return b.status(i, i) == member.Joining
+	})
+	mark := len(b.sent)
+	b.take(b.nodes[i], b.nodes[i].Leave(b.now))
+	b.run(b.timings.HeartbeatInterval)
+	if asked := b.mail(mark, message.KindJoinClusterRequest); len(asked) > 0 || b.nodes[i].up ||
+		b.status(l, i) != member.Removed {
+		t.Errorf("up %v, asked %v, and the leader shows it as %v, want it stopped and removed\n%s",
+			b.nodes[i].up, asked, b.status(l, i), b)
 	}
 }

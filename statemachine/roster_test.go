@@ -675,7 +675,7 @@ func TestAJoiningMemberThatLeavesAsksForNoPlace(t *testing.T) {
 	b.run(b.timings.HeartbeatInterval)
 	b.nodes[i].durable = paxos.Durable{StoreID: member.StoreID{99}}
 	b.start(i)
-	b.until(b.timings.RetryInterval, "request", func() bool { return b.status(l, i) == member.Joining })
+	b.awaitStatus(b.timings.RetryInterval, l, i, member.Joining)
 	b.isolate(other) // nothing is committed
 	b.until(b.timings.HeartbeatInterval, "joining member", func() bool {
 		return b.status(i, i) == member.Joining

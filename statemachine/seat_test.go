@@ -375,8 +375,8 @@ func TestASeatIsKeptWhenAnotherStoreThatTookItIsLost(t *testing.T) {
 	}
 }
 
-// The run that lost its vote returns to such a seat too, without a restart. No store loses its place
-// then.
+// The run that lost its vote returns to such a seat too, without a restart. That is not traced as
+// the loss of a place to another store.
 func TestARunThatWasCutOffReturnsToASeatWithoutAStore(t *testing.T) {
 	b := formed(t, 3, 3)
 	l := b.quorate()

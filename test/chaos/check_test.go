@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/athena-go/athena/member"
 )
 
 // books are the evidence of an artificial run: for each file, its lines in order.
@@ -459,5 +461,15 @@ func TestRegister(t *testing.T) {
 			t.Errorf("write %d: %s run %d token %d is %q, want %q",
 				i, k.from, k.run, k.token, w.Verdict, k.want)
 		}
+	}
+}
+
+func TestASeatWithoutAStoreHasNoVote(t *testing.T) {
+	m := member.Member{Status: member.Removed, Gone: true}
+	if hasVote(m) {
+		t.Error("a seat without a store: got a vote")
+	}
+	if m.StoreID[0] = 1; !hasVote(m) {
+		t.Error("a seat that is kept: got no vote")
 	}
 }

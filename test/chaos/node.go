@@ -300,12 +300,16 @@ func (w *testNode) readView() *nodeView {
 	for _, m := range v.Members {
 		s.Members = append(s.Members, seat{
 			Name: w.task.Names[m.Address.String()], StoreID: m.StoreID.String(),
-			Incarnation: m.Incarnation, Status: m.Status.String(),
-			// A view shows a member whose seat is kept as removed.
-			Voter: m.IsVoter() || m.Status == member.Removed,
+			Incarnation: m.Incarnation, Status: m.Status.String(), Voter: hasVote(m),
 		})
 	}
 	return s
+}
+
+// hasVote reports whether an entry of a view has a vote. A view shows a member whose seat is kept
+// as removed, and so a seat without a store, which has none.
+func hasVote(m member.Member) bool {
+	return m.IsVoter() || m.Status == member.Removed && !m.StoreID.IsZero()
 }
 
 // sendNumbered sends numbered events to one member. It does not reuse the number of a failed event,

@@ -222,7 +222,7 @@ func (d *decoder) decodeBytes(v reflect.Value) error {
 	case n != v.Len():
 		return fmt.Errorf("%d bytes do not fit into %v", n, v.Type())
 	}
-	return d.dec.ReadFull(v.Slice(0, n).Bytes())
+	return d.dec.ReadFull(v.Bytes())
 }
 
 func (d *decoder) decodeList(s *shape, v reflect.Value) error {

@@ -84,10 +84,13 @@ type Conn interface {
 	// Heard returns a number that grows whenever anything arrives from the peer, even an
 	// acknowledgement sent by its network.
 	Heard() uint64
-	// Remote returns the address from which the packets of the peer arrive, or zero if it is not
-	// known. It may differ from the address of the node. If it is the same, it proves that the node
-	// is there, so the network must have verified that the peer receives packets at Remote.
+	// Remote returns the address from which the packets of the peer arrive, for logs and limits. It
+	// may differ from the address of the node, and is zero if it is not known.
 	Remote() member.Address
+	// ProvesRemote reports whether a Dial of Remote would reach the peer: the network has verified
+	// that the peer receives packets there, and a dial leaves from the address and port at which the
+	// peer's packets arrive. If each dial has its own port, another process may listen at Remote.
+	ProvesRemote() bool
 	// Certificate returns the verified certificate of the peer. It returns nil if the
 	// certificates of this network do not name members; a peer may then greet from any
 	// address.

@@ -64,8 +64,10 @@ func (p *peer) yieldsToProof() bool {
 }
 
 // comesFromAddress reports whether the packets of a connection arrive from the address of the peer
-// itself. A probe would reach the same process, because its packets would take the same path.
-func (p *peer) comesFromAddress(conn transport.Conn) bool { return conn.Remote() == p.addr }
+// itself, and those of a probe would take the same path and reach the same process.
+func (p *peer) comesFromAddress(conn transport.Conn) bool {
+	return conn.Remote() == p.addr && conn.ProvesRemote()
+}
 
 // proveAddress probes the address before a greeting on conn is answered, if no state lists the
 // store that greets, the peer has no connection, and conn does not prove the address. It blocks for

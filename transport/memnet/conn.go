@@ -75,6 +75,9 @@ func (c *conn) PortRefused(context.Context, member.Address) bool { return false 
 // Remote implements transport.Conn.
 func (c *conn) Remote() member.Address { return c.peer }
 
+// ProvesRemote implements transport.Conn. A node dials from its address.
+func (c *conn) ProvesRemote() bool { return true }
+
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return nil }
 

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +37,7 @@ type conn struct {
 	path    *path
 	kernel  bool // see Config.Kernel
 	named   bool // see Config.Named
+	single  bool // whether the socket listens on one IP address only
 	binding []byte
 	refuse  time.Time // not before: see finishTime; zero if the peer dialed
 	streams [transport.Kinds]stream
@@ -55,6 +57,8 @@ func (n *network) newConn(q *quic.Conn, refuse time.Time) (*conn, error) {
 	c := &conn{
 		quic: q, named: n.named, kernel: n.kernel, refuse: refuse, accepting: make(chan struct{}, 1),
 	}
+	local, _ := n.packets.LocalAddr().(*net.UDPAddr)
+	c.single = local != nil && !local.IP.IsUnspecified()
 	var err error
 	if c.binding, err = transports.Binding(q.ConnectionState().TLS); err != nil {
 		c.Close(transport.CodeRefused, "no channel binding")
@@ -118,6 +122,11 @@ func (c *conn) RTT() time.Duration { return c.quic.ConnectionStats().SmoothedRTT
 func (c *conn) Heard() uint64 { return c.quic.ConnectionStats().PacketsReceived }
 
 func (c *conn) Remote() member.Address { return transports.AddressOf(c.quic.RemoteAddr()) }
+
+// ProvesRemote implements transport.Conn. A socket that listens on all addresses answers from the
+// one at which a packet arrived, but the system chooses the one from which it dials. A NAT or a
+// firewall of the peer may know only the first.
+func (c *conn) ProvesRemote() bool { return c.single }
 
 func (c *conn) Certificate() *x509.Certificate {
 	if !c.named {

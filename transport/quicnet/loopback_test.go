@@ -312,6 +312,35 @@ func TestInsecureNodesConnect(t *testing.T) {
 	next(t, nodes[1].frames[transport.System], "frame")
 }
 
+// TestOneListenedAddressProvesTheRemote checks that the source of a connection proves nothing to a
+// socket that may dial from another address than the one at which the connection arrived.
+func TestOneListenedAddressProvesTheRemote(t *testing.T) {
+	for host, want := range map[string]bool{"127.0.0.1": true, "0.0.0.0": false, "": false} {
+		socket, err := Listen(host + ":0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := newNetwork(Config{
+			Config: transport.Config{Size: 1}, Conn: socket, TLS: secured(t),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := member.Address{Host: "127.0.0.1", Port: uint16(socket.LocalAddr().(*net.UDPAddr).Port)}
+		if _, err = n.Dial(t.Context(), at); err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := n.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := accepted.ProvesRemote(); got != want || accepted.Remote() != at {
+			t.Errorf("listening on %q: %v proves itself: %v, want %v", host, accepted.Remote(), got, want)
+		}
+		_ = n.Close()
+	}
+}
+
 func TestListenErrors(t *testing.T) {
 	socket, err := Listen("127.0.0.1:0")
 	if err != nil {

@@ -175,6 +175,10 @@ func (c *conn) Remote() member.Address {
 	return transports.AddressOf(c.lanes[systemLane].remote())
 }
 
+// ProvesRemote implements transport.Conn. The port of a dialer is random, and may by chance be that
+// of a process that is down.
+func (c *conn) ProvesRemote() bool { return false }
+
 // Certificate implements transport.Conn.
 func (c *conn) Certificate() *x509.Certificate { return c.peer }
 

@@ -79,6 +79,9 @@ func TestDialsLeaveFromTheListenedAddress(t *testing.T) {
 		if got := accepted.Remote().Host; got != want {
 			t.Errorf("listening on %s: dialed from %s, want %s", host, got, want)
 		}
+		if accepted.ProvesRemote() {
+			t.Errorf("listening on %s: a random port proves that the dialer listens there", host)
+		}
 	}
 }
 

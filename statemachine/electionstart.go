@@ -17,7 +17,9 @@ import (
 type inquiryState struct {
 	id        uint64 // id of the open query; 0 for none
 	version   uint64 // held version when the query was sent
+	askedAt   time.Time
 	unhealthy []member.Address
+	answered  bool      // M voters have answered late, and this node proposes at nextAt
 	fails     int       // queries in a row that led to no proposal
 	nextAt    time.Time // when the next query, or proposal without one, is due; see schedule
 }
@@ -118,11 +120,18 @@ func (m *Machine) tickInquiry() {
 	if !m.shouldElect() || !m.due(m.inquiry.nextAt) {
 		return
 	}
-	if m.postponeInquiry() {
+	q := &m.inquiry
+	answered := q.answered && q.version == m.heldNumber().Version
+	q.answered = false
+	switch {
+	case m.postponeInquiry():
+		return
+	case answered:
+		m.beginElection(false, m.self.Address)
 		return
 	}
 	m.schedule(queried)
-	q := &m.inquiry
+	q.askedAt = m.now
 	q.id, q.version, q.unhealthy = m.cfg.Rand.Uint64()|1, m.heldNumber().Version, nil
 	q.fails = min(q.fails+1, paxos.MaxFailures)
 	m.trace(Trace{Kind: Asking})
@@ -178,6 +187,12 @@ func (m *Machine) countUnhealthy() {
 	if len(m.inquiry.unhealthy)+1 < m.quorum || !m.shouldElect() {
 		return
 	}
-	m.inquiry.id, m.inquiry.fails = 0, 0
+	q := &m.inquiry
+	q.id, q.fails = 0, 0
+	// A voter that was slow answers all that have asked at the same instant.
+	if turn := m.turnDelay(); turn > 0 && m.now.Sub(q.askedAt) > m.timing.inquiryTurn(1) {
+		q.answered, q.nextAt = true, m.now.Add(turn)
+		return
+	}
 	m.beginElection(false, m.self.Address)
 }

@@ -30,6 +30,7 @@ const (
 // conditions that must also hold when the time comes.
 func (m *Machine) schedule(why waitReason) {
 	t, now := m.timing, m.now
+	m.inquiry.answered = false
 	inquiry, join := &m.inquiry.nextAt, &m.join.nextAt
 	switch why {
 	case started, learned:

@@ -184,6 +184,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "turn-lost-by-a-slow-answer",
+		Rule: "6, 2: voters that a slow voter answers together propose in turn",
+		Edits: []Edit{{
+			File: "statemachine/electionstart.go",
+			Old:  "; turn > 0 && m.now.Sub",
+			New:  "; turn < 0 && m.now.Sub",
+		}},
+	},
+	{
 		Name: "accepted-not-kept",
 		Rule: "6, 5: the accepted value is stored",
 		Edits: []Edit{{

@@ -23,6 +23,7 @@ var unspecified = map[string]string{
 	"strangers-claim":                     "views and claims",
 	"islands":                             "views and claims",
 	"provisional-is-healthy":              "the health of a leader is a matter of views",
+	"turn-lost-by-a-slow-answer":          "when a node proposes",
 	"asked-follower-leaves":               "when a node asks",
 	"question-shows-nothing":              "when a node asks",
 	"founds-beside-a-state":               "lost stores of a majority",

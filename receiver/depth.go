@@ -70,11 +70,14 @@ func newSlots(limit int) *slots {
 // there is a slot, or until done is closed: then it returns nil. For a request it also returns nil
 // if no slot was returned for StallTimeout, and if the request has MaxDepth.
 func (s *slots) takeSlot(depth int, request bool, done <-chan struct{}) chan struct{} {
+	select { // most find a slot here, and a select of one channel is cheap
+	case s.pools[0] <- struct{}{}:
+		return s.pools[0]
+	default:
+	}
 	var pools [MaxDepth]chan struct{}
 	copy(pools[:], s.pools[:min(depth+1, MaxDepth)])
 	select {
-	case pools[0] <- struct{}{}:
-		return pools[0]
 	case pools[1] <- struct{}{}:
 		return pools[1]
 	case pools[2] <- struct{}{}:

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/athena-go/athena/member"
@@ -58,10 +57,7 @@ func (w *worker) takeBatch() bool {
 	defer r.mu.Unlock()
 	n := len(l.items)
 	if n == 0 {
-		i := slices.Index(l.workers, w)
-		if l.workers = slices.Delete(l.workers, i, i+1); len(l.workers) == 0 {
-			r.retireLane(l)
-		}
+		r.retireWorker(w)
 		return false
 	}
 	w.next = 0

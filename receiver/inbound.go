@@ -75,7 +75,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 	}
 	it := item{
 		from: d.From, call: d.Call, metadata: d.Metadata, bytes: int64(len(d.Payload)),
-		depth: min(d.Depth, MaxDepth), wait: d.Wait,
+		depth: min(d.Depth, MaxDepth),
 	}
 	if d.Call == nil || !d.Call.Request {
 		it.depth = min(d.Depth, 1)
@@ -91,7 +91,7 @@ func (m *Mux) Deliver(ctx context.Context, d Delivery) error {
 			return err
 		}
 	}
-	if err = m.enqueueItem(ctx, run, r, &it); err != nil && it.ctx != nil {
+	if err = m.enqueueItem(ctx, run, r, &it, d.Wait); err != nil && it.ctx != nil {
 		run.calls.endCall(callKey{d.From.Address, d.Call.ID}, err)
 	}
 	return err
@@ -154,7 +154,7 @@ func (m *Mux) Emit(ctx context.Context, from member.Member, event any) error {
 	if !r.hasHandlers() {
 		return nil
 	}
-	return m.enqueueItem(ctx, run, r, &item{from: &from, event: r.point(event)})
+	return m.enqueueItem(ctx, run, r, &item{from: &from, event: r.point(event)}, 0)
 }
 
 type metadataKey struct{}

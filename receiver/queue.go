@@ -21,8 +21,7 @@ type item struct {
 	call     *Call
 	ctx      context.Context // set for a request whose sender waits
 	depth    int
-	wait     time.Duration // how long the event waits for room; 0 means no limit
-	bytes    int64         // of the payload
+	bytes    int64 // of the payload
 }
 
 // answer reports the outcome to a sender that is waiting for it.
@@ -64,8 +63,11 @@ func (l *lane) readWaiting() (events, bytes int64) {
 	return n >> 32, n & (1<<32 - 1)
 }
 
-// enqueueItem adds an event to the lane of its sender, and blocks until there is room.
-func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) error {
+// enqueueItem adds an event to the lane of its sender, and blocks until there is room, as
+// Delivery.Wait describes.
+func (m *Mux) enqueueItem(
+	ctx context.Context, run *muxRun, r *route, it *item, wait time.Duration,
+) error {
 	var timer *time.Timer
 	var late <-chan time.Time
 	for {
@@ -76,18 +78,18 @@ func (m *Mux) enqueueItem(ctx context.Context, run *muxRun, r *route, it *item) 
 		if err != nil || space == nil {
 			return err
 		}
-		if timer == nil && it.wait > 0 {
-			timer = time.NewTimer(it.wait)
+		if timer == nil && wait > 0 {
+			timer = time.NewTimer(wait)
 			defer timer.Stop()
 			late = timer.C
 		}
 		select {
 		case <-space:
 			if timer != nil {
-				timer.Reset(it.wait) // the handlers make progress
+				timer.Reset(wait) // the handlers make progress
 			}
 		case <-late:
-			return fmt.Errorf("%w of %s for %v", ErrStalled, it.name(r), it.wait)
+			return fmt.Errorf("%w of %s for %v", ErrStalled, it.name(r), wait)
 		case <-run.ctx.Done():
 			return ErrClosed
 		case <-ctx.Done():
@@ -127,15 +129,43 @@ func (m *Mux) tryEnqueue(run *muxRun, r *route, it *item) (
 	l.items = append(l.items, *it)
 	l.addWaiting(1, it.bytes)
 	if len(l.workers) < r.maxWorkers() {
-		w := &worker{mux: m, run: run, route: r, lane: l}
-		l.workers = append(l.workers, w)
-		m.work.Go(w.drainLane)
+		m.work.Go(r.addWorker(m, run, l).drainLane)
 	}
 	return nil, old, nil
 }
 
-// maxIdle bounds the unused lanes of a route that are kept for reuse.
-const maxIdle = 4
+// maxIdle bounds the unused lanes of a route that are kept for reuse, and maxIdleWorkers its unused
+// workers: most requests find their lane without one.
+const (
+	maxIdle        = 4
+	maxIdleWorkers = 64
+)
+
+// addWorker adds a worker to a lane. r.mu must be held.
+func (r *route) addWorker(m *Mux, run *muxRun, l *lane) *worker {
+	var w *worker
+	if n := len(r.idleWorkers); n > 0 {
+		w, r.idleWorkers = r.idleWorkers[n-1], r.idleWorkers[:n-1]
+	} else {
+		w = &worker{mux: m, route: r}
+	}
+	w.run, w.lane = run, l
+	l.workers = append(l.workers, w)
+	return w
+}
+
+// retireWorker removes a worker from its lane, and the lane if it was the last. r.mu must be held.
+func (r *route) retireWorker(w *worker) {
+	l := w.lane
+	i := slices.Index(l.workers, w)
+	if l.workers = slices.Delete(l.workers, i, i+1); len(l.workers) == 0 {
+		r.retireLane(l)
+	}
+	if r.kind == ofRequests && len(r.idleWorkers) < maxIdleWorkers {
+		w.raw.Store(nil)
+		r.idleWorkers = append(r.idleWorkers, w)
+	}
+}
 
 // laneOf returns the lane with a key, or a new lane. r.mu must be held.
 func (r *route) laneOf(key laneKey) *lane {

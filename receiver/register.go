@@ -52,6 +52,8 @@ type route struct {
 	last  *lane // the lane of the last event, which the next one probably needs too; may be nil
 	idle  []*lane
 	count counters
+	// idleWorkers are those of requests, whose lanes have a worker for each.
+	idleWorkers []*worker
 
 	reported time.Time // when a slow handler was last reported; zero before the first time
 }

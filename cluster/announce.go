@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -30,6 +30,9 @@ const (
 	strayTimeout = 200 * time.Millisecond
 	// tellPause is the pause after a failed attempt.
 	tellPause = 50 * time.Millisecond
+	// relayTime is how long after the relays the other members are informed. In most cases they know,
+	// and an election would share the processors with these connections.
+	relayTime = 200 * time.Millisecond
 	// goneTimeout is how long to wait for the lock of a process that has been killed, and lockPause
 	// the pause between two attempts to take it.
 	goneTimeout = 100 * time.Millisecond
@@ -167,6 +170,15 @@ type told struct {
 	err error
 }
 
+// announcement informs members, as a run of this node, that the runs before it have ended.
+type announcement struct {
+	node    *Node
+	mesh    *mesh.Announcer
+	run     member.Identity
+	cluster member.ClusterID
+	results chan told
+}
+
 // tellAll informs the members, as the run in c, that the runs before it have ended.
 func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	began := time.Now()
@@ -183,26 +195,28 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	if err != nil {
 		return fmt.Errorf("cluster: %w", err)
 	}
-	var others []member.Member
+	first, rest := splitRelays(c.Held.Roster, run.Address)
 	voters := 0
-	for _, e := range c.Held.Roster {
-		if e.Address == run.Address || e.Gone {
-			continue
-		}
-		others = append(others, e)
+	for _, e := range slices.Concat(first, rest) {
 		if e.IsVoter() {
 			voters++
 		}
 	}
 	enough := min(member.Quorum(n.cfg.Size), voters)
-	g := newGathering(ctx, len(others), enough, n.cfg.LeaderTimeout/2)
-	results := make(chan told)
-	for _, e := range others {
-		go func() { results <- told{e, n.tellMember(ctx, a, run, e.Address, c.Held.Cluster, g)} }()
+	an := announcement{n, a, run, c.Held.Cluster, make(chan told)}
+	an.tell(ctx, first, true, nil)
+	tellRest := func() {
+		g := newGathering(ctx, len(rest), max(enough-len(first), 1), n.cfg.LeaderTimeout/2)
+		an.tell(ctx, rest, false, g)
+	}
+	if len(first) == 0 {
+		tellRest()
+	} else {
+		time.AfterFunc(relayTime, tellRest)
 	}
 	know, faults := 0, []error(nil)
-	for range others {
-		r := <-results
+	for range len(first) + len(rest) {
+		r := <-an.results
 		switch {
 		case r.err != nil:
 			faults = append(faults, fmt.Errorf("%s: %w", r.Address, r.err))
@@ -218,20 +232,27 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 		return a.Close()
 	}
 	few := fmt.Errorf("cluster: %d of %d members know that the process of this node has ended; the "+
-		"others wait for its leases", know, len(others))
+		"others wait for its leases", know, len(first)+len(rest))
 	return errors.Join(append([]error{few, a.Close()}, faults...)...)
+}
+
+// tell informs members in the background. If relay is set, they relay it.
+func (an *announcement) tell(
+	ctx context.Context, members []member.Member, relay bool, g *gathering,
+) {
+	for _, e := range members {
+		go func() { an.results <- told{e, an.tellMember(ctx, e.Address, relay, g)} }()
+	}
 }
 
 // tellMember informs one member until it answers or ctx is done. It gives up a member whose
 // greeting does not arrive within half of LeaderTimeout. A member that is connected to a later run
 // knows.
-func (n *Node) tellMember(
-	ctx context.Context, a *mesh.Announcer, run member.Identity, to member.Address,
-	cluster member.ClusterID, g *gathering,
+func (an *announcement) tellMember(
+	ctx context.Context, to member.Address, relay bool, g *gathering,
 ) error {
-	frame, err := wire.Encode(message.Message{
-		From: run, To: to, Cluster: cluster, Body: message.SeedKeepAlive{},
-	})
+	n := an.node
+	frames, err := encodeEnd(an.run, to, an.cluster, n.keys.find(an.run.StoreID), relay)
 	if err != nil {
 		return err
 	}
@@ -241,11 +262,13 @@ func (n *Node) tellMember(
 	defer silence.Stop()
 	ready := sync.OnceFunc(func() {
 		silence.Stop()
-		g.arrive()
+		if g != nil {
+			g.arrive()
+		}
 	})
 	for {
 		attempt, cancel := context.WithTimeout(ctx, n.cfg.LeaderTimeout)
-		err := a.Tell(attempt, to, ready, frame, func(m message.Message) bool {
+		err := an.mesh.Tell(attempt, to, ready, frames, func(m message.Message) bool {
 			return m.Body.Kind() == message.KindSeedKeepAliveAck
 		})
 		cancel()

@@ -155,6 +155,9 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.dropFrame(from, dropMisplaced, errMisplaced)
 	}
+	if b, ok := m.Body.(message.RunEnded); ok {
+		return n.readEnd(from, m, b)
+	}
 	return m, nil
 }
 

@@ -59,6 +59,7 @@ type Node struct {
 	hub       hub
 	observer  *observe.Observer
 	drained   atomic.Bool
+	ended     atomic.Pointer[member.Identity] // the last run whose proof was valid; see readEnd
 	// replacedBy is the reason with which a node last refused this run in favor of a later one.
 	replacedBy atomic.Pointer[string]
 	work       sync.WaitGroup // goroutines other than the loop

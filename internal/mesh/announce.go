@@ -42,10 +42,10 @@ func NewAnnouncer(
 func (a *Announcer) Close() error { return a.mesh.Close() }
 
 // Tell dials a node, greets it, and calls ready, which may block until others have been greeted
-// too. Then it sends a system frame, and returns nil when a message for which isAnswer returns true
+// too. Then it sends system frames, and returns nil when a message for which isAnswer returns true
 // has arrived.
 func (a *Announcer) Tell(
-	ctx context.Context, to member.Address, ready func(), frame []byte,
+	ctx context.Context, to member.Address, ready func(), frames [][]byte,
 	isAnswer func(message.Message) bool,
 ) error {
 	m := a.mesh
@@ -62,7 +62,11 @@ func (a *Announcer) Tell(
 		return err
 	}
 	ready()
-	if _, err := conn.Stream(transport.System).Write(appendFrame(nil, frame)); err != nil {
+	var b []byte
+	for _, f := range frames {
+		b = appendFrame(b, f)
+	}
+	if _, err := conn.Stream(transport.System).Write(b); err != nil {
 		return fmt.Errorf("transport: send to %s: %w", to, err)
 	}
 	for reader.limit = MaxSystemBytes; ; {

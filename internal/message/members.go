@@ -29,6 +29,19 @@ type MemberLeave struct {
 	Stays     bool // the leader remains a member
 }
 
+// RunEnded proves that the runs of a store before Run have ended. A member that receives it from
+// Run itself relays it to all others.
+type RunEnded struct {
+	Run member.Identity
+	// StoreKey is the public key whose hash is the store id of Run. Proof is the signature by it of
+	// Run and of the cluster in the header.
+	StoreKey [32]byte
+	Proof    [64]byte
+}
+
+// Kind implements Body.
+func (RunEnded) Kind() Kind { return KindRunEnded }
+
 // Kind implements Body.
 func (MemberStatusUpdate) Kind() Kind { return KindMemberStatusUpdate }
 

@@ -53,6 +53,7 @@ const (
 	KindRecordResponse
 	KindRecordUpdate
 	KindMemberTraits
+	KindRunEnded
 	// Kinds is the number of kinds, including the unused zero.
 	Kinds
 )
@@ -62,7 +63,7 @@ var kindNames = [Kinds]string{
 	"MemberStatusUpdate", "ClusterAlignment", "LeaderKeepAlive", "LeaderKeepAliveAck",
 	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
 	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
-	"RecordRequest", "RecordResponse", "RecordUpdate", "MemberTraits",
+	"RecordRequest", "RecordResponse", "RecordUpdate", "MemberTraits", "RunEnded",
 }
 
 // String returns the event's name in protocol.md.

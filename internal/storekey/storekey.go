@@ -10,6 +10,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -46,9 +47,20 @@ func (k Key) StoreID() member.StoreID { return storeID(k.private().Public().(ed2
 func (k Key) Sign(
 	binding []byte, active bool,
 ) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
+	return k.sign(statement(binding, active))
+}
+
+// SignEnd returns the public key, and the proof that the runs of the store before run have ended.
+func (k Key) SignEnd(
+	cluster member.ClusterID, run member.Identity,
+) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
+	return k.sign(endStatement(cluster, run))
+}
+
+func (k Key) sign(statement []byte) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
 	private := k.private()
 	copy(public[:], private[KeyBytes:])
-	copy(signature[:], ed25519.Sign(private, statement(binding, active)))
+	copy(signature[:], ed25519.Sign(private, statement))
 	return public, signature
 }
 
@@ -80,8 +92,22 @@ func Check(
 	id member.StoreID, public [PublicBytes]byte, signature [SignatureBytes]byte,
 	binding []byte, active bool,
 ) error {
-	if storeID(public[:]) != id ||
-		!ed25519.Verify(public[:], statement(binding, active), signature[:]) {
+	return check(id, public, signature, statement(binding, active))
+}
+
+// CheckEnd returns ErrUnproved unless the store of run has signed that its runs before run have
+// ended.
+func CheckEnd(
+	cluster member.ClusterID, run member.Identity,
+	public [PublicBytes]byte, signature [SignatureBytes]byte,
+) error {
+	return check(run.StoreID, public, signature, endStatement(cluster, run))
+}
+
+func check(
+	id member.StoreID, public [PublicBytes]byte, signature [SignatureBytes]byte, statement []byte,
+) error {
+	if storeID(public[:]) != id || !ed25519.Verify(public[:], statement, signature[:]) {
 		return ErrUnproved
 	}
 	return nil
@@ -101,4 +127,11 @@ func statement(binding []byte, active bool) []byte {
 		role = "athena store, active\x00"
 	}
 	return slices.Concat([]byte(role), binding)
+}
+
+func endStatement(cluster member.ClusterID, run member.Identity) []byte {
+	b := append([]byte("athena store, ended\x00"), cluster[:]...)
+	b = append(b, run.StoreID[:]...)
+	b = binary.BigEndian.AppendUint64(b, run.Incarnation)
+	return append(b, run.Address.String()...)
 }

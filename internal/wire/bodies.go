@@ -114,6 +114,12 @@ func (c *codec) memberStatusUpdate(m *message.MemberStatusUpdate) {
 
 func (c *codec) memberTraits(m *message.MemberTraits) { c.traits(&m.Traits) }
 
+func (c *codec) runEnded(m *message.RunEnded) {
+	c.identity(&m.Run)
+	c.fixed("store key", m.StoreKey[:])
+	c.fixed("proof", m.Proof[:])
+}
+
 func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }
 
 func (c *codec) memberLeave(m *message.MemberLeave) {

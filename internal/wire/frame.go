@@ -198,6 +198,8 @@ func (c *codec) writeBody(body message.Body) {
 		c.recordUpdate(&b)
 	case message.MemberTraits:
 		c.memberTraits(&b)
+	case message.RunEnded:
+		c.runEnded(&b)
 	default:
 		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
 	}
@@ -253,6 +255,8 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 		return read(c, (*codec).recordUpdate)
 	case message.KindMemberTraits:
 		return read(c, (*codec).memberTraits)
+	case message.KindRunEnded:
+		return read(c, (*codec).runEnded)
 	default:
 		panic("wire: Decode did not refuse " + kind.String())
 	}

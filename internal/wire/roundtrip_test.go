@@ -444,6 +444,13 @@ func drawBody(t *rapid.T) message.Body {
 	}
 }
 
+func drawRunEnded(t *rapid.T) message.RunEnded {
+	b := message.RunEnded{Run: drawIdentity(t)}
+	copy(b.StoreKey[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "key"))
+	copy(b.Proof[:], rapid.SliceOfN(rapid.Byte(), 64, 64).Draw(t, "proof"))
+	return b
+}
+
 func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 	switch kind {
 	case message.KindRecordRequest:
@@ -459,6 +466,8 @@ func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 		}
 	case message.KindMemberTraits:
 		return message.MemberTraits{Traits: drawTraits(t)}
+	case message.KindRunEnded:
+		return drawRunEnded(t)
 	default:
 		t.Fatalf("no generator for %s", kind)
 		return nil

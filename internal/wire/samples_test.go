@@ -207,6 +207,7 @@ func typical() []message.Message {
 			Dropped: []string{"jobs/old", "länge"},
 		},
 		message.MemberTraits{Traits: sampleTraits()},
+		message.RunEnded{Run: identity(3), StoreKey: [32]byte{1, 31: 2}, Proof: [64]byte{3, 63: 4}},
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
@@ -265,6 +266,8 @@ func zero() []message.Message {
 			m.Body = message.RecordUpdate{}
 		case message.MemberTraits:
 			m.Body = message.MemberTraits{}
+		case message.RunEnded:
+			m.Body = message.RunEnded{}
 		}
 		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
 		m.To, m.Claim = member.Address{}, member.Claim{}

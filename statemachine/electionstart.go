@@ -19,9 +19,13 @@ type inquiryState struct {
 	version   uint64 // held version when the query was sent
 	askedAt   time.Time
 	unhealthy []member.Address
-	answered  bool      // M voters have answered late, and this node proposes at nextAt
-	fails     int       // queries in a row that led to no proposal
-	nextAt    time.Time // when the next query, or proposal without one, is due; see schedule
+	// yieldUntil is the time until which this node does not propose, because a voter before it asks,
+	// and yields is the number of such voters since the last query.
+	yieldUntil time.Time
+	yields     int
+	answered   bool      // M voters have answered, and this node proposes at nextAt
+	fails      int       // queries in a row that led to no proposal
+	nextAt     time.Time // when the next query, or proposal without one, is due; see schedule
 }
 
 // shouldElect reports whether this node should ask the voters and propose: it has a vote, may lead,
@@ -145,12 +149,30 @@ func (m *Machine) tickInquiry() {
 
 // onStatusQuery answers whether this node has a healthy leader.
 func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery) {
+	healthy := m.isHealthy() || m.followsHealthy()
 	m.send(in.From.Address, message.LeaderStatusQueryResponse{
 		ID:      b.ID,
-		Healthy: m.isHealthy() || m.followsHealthy(),
+		Healthy: healthy,
 		Held:    m.heldNumber(),
 		Save:    m.recentPace(m.pace.own),
 	})
+	if !healthy {
+		m.yieldTurn(in.From)
+	}
+}
+
+// yieldTurn waits when a voter before this node asks: a proposal of that voter probably follows.
+// Otherwise many voters ask and propose together if an election takes longer than a turn. A voter
+// that asks without success must not delay this node without end, so it yields maxRank times before
+// each query.
+func (m *Machine) yieldTurn(asker member.Identity) {
+	e, _ := m.durable.Held.Roster.Find(asker.Address)
+	q := &m.inquiry
+	if e.IsVoter() && e.Voter() == asker.Voter() && m.standsBefore(e) && q.yields < maxRank {
+		q.yields++
+		q.yieldUntil = m.now.Add(m.timing.yieldTime() + m.turnDelay())
+		m.schedule(yielded)
+	}
 }
 
 // onStatusResponse counts the voters without a healthy leader. If the sender has a healthy leader,
@@ -161,10 +183,14 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 		return
 	}
 	if b.Healthy {
-		if m.isTrustedSender(in) {
-			m.handleClaim(in.Claim, in.Claim.Leader)
-		} else {
+		switch {
+		case !m.isTrustedSender(in):
 			m.drop(in, message.ReasonUnknownMember)
+		case m.hasEnded(in.Claim):
+			m.drop(in, message.ReasonEarlierRun)
+			m.schedule(untold)
+		default:
+			m.handleClaim(in.Claim, in.Claim.Leader)
 		}
 		return
 	}
@@ -189,9 +215,13 @@ func (m *Machine) countUnhealthy() {
 	}
 	q := &m.inquiry
 	q.id, q.fails = 0, 0
+	at := q.yieldUntil
 	// A voter that was slow answers all that have asked at the same instant.
-	if turn := m.turnDelay(); turn > 0 && m.now.Sub(q.askedAt) > m.timing.inquiryTurn(1) {
-		q.answered, q.nextAt = true, m.now.Add(turn)
+	if m.now.Sub(q.askedAt) > m.timing.inquiryTurn(1) {
+		at = latest(at, m.now.Add(m.turnDelay()))
+	}
+	if m.now.Before(at) {
+		q.answered, q.nextAt = true, at
 		return
 	}
 	m.beginElection(false, m.self.Address)

@@ -4,6 +4,7 @@ package statemachine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -67,5 +68,111 @@ func TestAnnouncedEndOfAMember(t *testing.T) {
 	b.hand(join)
 	if s := b.status(0, 1); s != member.Active {
 		t.Errorf("the next run is %v", s)
+	}
+}
+
+// loser returns node n1, whose leader n2 has announced its end. n1 has asked the others just now.
+func loser(t *testing.T) *bus {
+	t.Helper()
+	b := supporterOf(t, false)
+	b.hand(ended(2)) // the others are asked immediately
+	return b
+}
+
+// A voter that still considers the ended leader healthy does not know yet. A node that asks it does
+// not join that leader, but asks again soon, and then less often.
+func TestHealthyAnswerAboutAnEndedRun(t *testing.T) {
+	b := loser(t)
+	mark := len(b.sent)
+	for range 100 {
+		q := last[message.LeaderStatusQuery](b)
+		b.hand(event(2, chosen(3, 1), message.LeaderStatusQueryResponse{ID: q.ID, Healthy: true}))
+		b.run(b.timings.HeartbeatInterval / 20)
+	}
+	if n := len(b.mail(mark, message.KindJoinClusterRequest)); n > 0 {
+		t.Errorf("asked the ended leader for a place")
+	}
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)) / 2; n < 6 || n > 25 {
+		t.Errorf("asked %d times within 5 intervals", n)
+	}
+}
+
+// A voter asks the seeds only if no election is in progress: all voters would ask all seeds at the
+// same instant.
+func TestVoterDoesNotAskSeedsDuringAnElection(t *testing.T) {
+	b := loser(t)
+	b.run(b.timings.HeartbeatInterval * 3 / 4)
+	b.hand(event(2, member.Claim{}, pre(2, 4)))
+	mark := len(b.sent)
+	b.run(b.timings.HeartbeatInterval * 3 / 4)
+	if n := len(b.mail(mark, message.KindLeaderQuery)); n > 0 {
+		t.Errorf("asked the seeds %d times after a granted vote", n)
+	}
+	b.run(b.timings.HeartbeatInterval / 2)
+	if n := len(b.mail(mark, message.KindLeaderQuery)); n == 0 {
+		t.Errorf("never asked the seeds\n%s", b)
+	}
+}
+
+// A slow voter answers all that have asked at one instant. They propose in turn.
+func TestVoterProposesInTurnAfterLateAnswers(t *testing.T) {
+	b := holding(t, 5, state(5, 3, 0, 1))
+	b.start(2)
+	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	mark := len(b.sent)
+	b.run(b.timings.HeartbeatInterval / 2) // it also asks the seeds
+	id := last[message.LeaderStatusQuery](b).ID
+	for _, i := range []int{3, 4} {
+		in := event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})
+		in.To = addr(2)
+		b.handTo(2, in)
+	}
+	if n := len(b.mail(mark, message.KindProposal)); n > 0 {
+		t.Errorf("proposed immediately")
+	}
+	b.run(b.timings.HeartbeatInterval / 4)
+	if n := len(b.mail(mark, message.KindProposal)); n == 0 {
+		t.Errorf("did not propose\n%s", b)
+	}
+}
+
+// A voter waits while a voter before it asks, but not without end.
+func TestVoterYieldsToAVoterBeforeIt(t *testing.T) {
+	b := holding(t, 5, state(5, 3, 0, 1))
+	b.start(2)
+	to := func(in message.Message) message.Message {
+		in.To = addr(2)
+		return in
+	}
+	asks := message.LeaderStatusQuery{ID: 7, Version: 3}
+	answer := func() {
+		id := last[message.LeaderStatusQuery](b).ID
+		for _, i := range []int{3, 4} {
+			b.handTo(2, to(event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})))
+		}
+	}
+	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	mark := len(b.sent)
+	b.handTo(2, to(event(0, member.Claim{}, asks)))
+	answer()
+	if n := len(b.mail(mark, message.KindProposal)); n > 0 {
+		t.Errorf("proposed while a voter before it asks")
+	}
+	b.run(b.timings.HeartbeatInterval / 2)
+	if n := len(b.mail(mark, message.KindProposal)); n == 0 {
+		t.Errorf("did not propose afterwards\n%s", b)
+	}
+
+	b = holding(t, 5, state(5, 3, 0, 1))
+	b.start(2)
+	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
+	mark = len(b.sent)
+	b.handTo(2, to(event(4, member.Claim{}, asks)))
+	for range 200 {
+		b.handTo(2, to(event(0, member.Claim{}, asks)))
+		b.run(b.timings.HeartbeatInterval / 20)
+	}
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)) / 4; n < 3 {
+		t.Errorf("asked %d times in 10 intervals, while another voter asked all the time", n)
 	}
 }

@@ -58,6 +58,14 @@ func endsRun(later member.Identity, e member.Member) bool {
 	return e.Voter() == later.Voter() && e.Incarnation < later.Incarnation
 }
 
+// hasEnded reports whether the end of the run that made a claim was announced. A voter that answers
+// with such a claim will learn of it.
+func (m *Machine) hasEnded(c member.Claim) bool {
+	e, _ := m.durable.Held.Roster.Find(c.Leader)
+	return c.Version == m.heldNumber().Version && c.Leader == m.durable.Held.Leader &&
+		slices.ContainsFunc(m.ended, func(o member.Identity) bool { return endsRun(o, e) })
+}
+
 // findEnded returns the run that announced the end of the member e, if this leader has to show it.
 // A new leader first gets authority.
 func (m *Machine) findEnded(e member.Member) (later member.Identity, ok bool) {

@@ -245,6 +245,11 @@ func (t timing) inquiryTurn(before int) time.Duration {
 // elected; if it is too long, a failover without preferred voters takes long.
 func (t timing) preferenceTurn() time.Duration { return t.HeartbeatInterval / 4 }
 
+// yieldTime is HeartbeatInterval / 4: how much longer than its turn a voter waits when a voter
+// before it asks (6, 2). If it is too short, both propose if the machines are busy; if it is too
+// long, an election takes long if the first voter is lost, too.
+func (t timing) yieldTime() time.Duration { return t.HeartbeatInterval / 4 }
+
 // preferencePause is twice the last pause of a preferred member, at most 30 x TTLTimeout: how long
 // it is not preferred after it led for less than this time (6, preference). The first pause is
 // twice HandOverToPreferred. With shorter pauses a member that cannot lead changes the leader more

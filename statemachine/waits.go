@@ -17,7 +17,9 @@ const (
 	leaderLost                          // its leader is silent or gave up, and the others may not know
 	leaderEnded                         // its leader has ended, and the others learn of it now
 	leaderHandsOver                     // its leader proposes a successor now
+	yielded                             // a voter before this node asks
 	runEnded                            // the run of the leader before has ended
+	untold                              // a voter does not know yet that this run has ended
 	steppedDown                         // this leader gave up
 	handedOver                          // this leader proposes a successor now
 	successorsRefused                   // none of the successors wants to lead
@@ -29,14 +31,23 @@ const (
 // itself, and when it next asks the seeds. Nothing else sets these times. postponeInquiry has the
 // conditions that must also hold when the time comes.
 func (m *Machine) schedule(why waitReason) {
+	before := m.inquiry.nextAt
+	m.setWaits(why)
+	if why != yielded && !m.inquiry.nextAt.Equal(before) {
+		m.inquiry.answered, m.inquiry.yields = false, 0
+	}
+}
+
+func (m *Machine) setWaits(why waitReason) {
 	t, now := m.timing, m.now
-	m.inquiry.answered = false
 	inquiry, join := &m.inquiry.nextAt, &m.join.nextAt
 	switch why {
 	case started, learned:
 		*inquiry, *join = now, now
 	case queried:
 		*inquiry = now.Add(t.voteTimeout(m.inquiry.fails))
+	case yielded:
+		*inquiry = latest(*inquiry, m.inquiry.yieldUntil)
 	case failed:
 		// The pause grows with the node's rank in the roster and with each failure, and includes
 		// jitter, so that contenders do not keep interrupting each other.
@@ -47,6 +58,9 @@ func (m *Machine) schedule(why waitReason) {
 	case granted:
 		// The pause includes the turn of this node, in case the proposer dies now.
 		*inquiry = latest(*inquiry, now.Add(t.HeartbeatInterval+m.turnDelay()))
+		if m.join.since.IsZero() { // all voters would ask all seeds at the same instant
+			*join = latest(*join, now.Add(t.HeartbeatInterval))
+		}
 	case leaderLost, leaderEnded, leaderHandsOver:
 		noticed := now
 		if why == leaderEnded {
@@ -62,9 +76,9 @@ func (m *Machine) schedule(why waitReason) {
 		}
 	case runEnded:
 		// The question may wait for the end of the support for that run.
-		if turn := now.Add(m.turnDelay()); turn.Before(*inquiry) {
-			*inquiry = turn
-		}
+		*inquiry = earliest(*inquiry, now.Add(m.turnDelay()))
+	case untold:
+		*inquiry = earliest(*inquiry, now.Add(t.inquiryTurn(2*m.inquiry.fails)))
 	case steppedDown:
 		*inquiry, *join = now, now.Add(m.jitter(t.roundJitter()))
 	case handedOver:

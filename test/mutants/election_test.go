@@ -188,9 +188,50 @@ var election = []Mutant{
 		Rule: "6, 2: voters that a slow voter answers together propose in turn",
 		Edits: []Edit{{
 			File: "statemachine/electionstart.go",
-			Old:  "; turn > 0 && m.now.Sub",
-			New:  "; turn < 0 && m.now.Sub",
+			Old:  "if m.now.Sub(q.askedAt) > m.timing.inquiryTurn(1) {",
+			New:  "if m.now.Sub(q.askedAt) < 0 {",
 		}},
+		Test: "TestVoterProposesInTurnAfterLateAnswers", Package: "statemachine",
+	},
+	{
+		Name: "no-voter-yields",
+		Rule: "6, 2: a voter waits while a voter before it asks",
+		Edits: []Edit{{
+			File: "statemachine/electionstart.go",
+			Old:  "q.yields < maxRank {",
+			New:  "q.yields < 0 {",
+		}},
+		Test: "TestVoterYieldsToAVoterBeforeIt", Package: "statemachine",
+	},
+	{
+		Name: "yields-without-end",
+		Rule: "6, 2: a voter that asks without success does not delay the others without end",
+		Edits: []Edit{{
+			File: "statemachine/electionstart.go",
+			Old:  "q.yields < maxRank {",
+			New:  "q.yields >= 0 {",
+		}},
+		Test: "TestVoterYieldsToAVoterBeforeIt", Package: "statemachine",
+	},
+	{
+		Name: "joins-an-ended-run",
+		Rule: "6, 2: a healthy answer about an ended run does not count",
+		Edits: []Edit{{
+			File: "statemachine/electionstart.go",
+			Old:  "case m.hasEnded(in.Claim):",
+			New:  "case false:",
+		}},
+		Test: "TestHealthyAnswerAboutAnEndedRun", Package: "statemachine",
+	},
+	{
+		Name: "seeds-asked-during-an-election",
+		Rule: "6, 2: a voter that granted a vote does not ask the seeds yet",
+		Edits: []Edit{{
+			File: "statemachine/waits.go",
+			Old:  "if m.join.since.IsZero() { //",
+			New:  "if false { //",
+		}},
+		Test: "TestVoterDoesNotAskSeedsDuringAnElection", Package: "statemachine",
 	},
 	{
 		Name: "accepted-not-kept",

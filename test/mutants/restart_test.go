@@ -87,4 +87,24 @@ var restart = []Mutant{
 		}},
 		Test: "TestAnnounceEndSavesFirst", Package: "cluster",
 	},
+	{
+		Name: "relayed-end-unproved",
+		Rule: "3, an announced end: only the store itself proves it",
+		Edits: []Edit{{
+			File: "cluster/relay.go",
+			Old:  "b.StoreKey, b.Proof); err != nil {",
+			New:  "b.StoreKey, b.Proof); err != nil && from == run {",
+		}},
+		Test: "TestForgedEndOfARun", Package: "cluster",
+	},
+	{
+		Name: "end-of-another-cluster",
+		Rule: "3, an announced end: the proof names the cluster",
+		Edits: []Edit{{
+			File: "internal/storekey/storekey.go",
+			Old:  "append([]byte(\"athena store, ended\\x00\"), cluster[:]...)",
+			New:  "append([]byte(\"athena store, ended\\x00\"), make([]byte, len(cluster))...)",
+		}},
+		Test: "TestForgedEndOfARun", Package: "cluster",
+	},
 }

@@ -174,7 +174,9 @@ func (j *judge) checkOneCopy(who int) {
 	found := j.countFindings(statemachine.FoundCopy)
 	j.restoreAll([]int{who})
 	limit := 2*t.TTLTimeout + 5*t.RetryInterval + t.HeartbeatTimeout
-	done := c.RunUntil(limit, func() bool { return c.Settled() && p.store.StoreID != old })
+	done := c.RunUntil(limit, func() bool {
+		return p.store.StoreID != old && (c.Settled() || !c.hasCandidate(who)) // only witnesses are left
+	})
 	if !done || found[who] != 1 || len(found) < 2 || c.check.void != "" {
 		c.check.noteViolation("copy", "%s, with a copy of its store, became another member: %v; found "+
 			"by %v within %v, want itself once and another one; %s", p.cfg.Name, done, found, limit,

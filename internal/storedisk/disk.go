@@ -109,6 +109,18 @@ func (d *Disk) Crash() {
 	d.entries, d.files = nil, maps.Clone(d.stored)
 }
 
+// CopyFrom adds the files of another disk as processes see them.
+func (d *Disk) CopyFrom(from *Disk) {
+	from.mu.Lock()
+	defer from.mu.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, f := range from.files {
+		c := &file{content: slices.Clone(f.content), stored: slices.Clone(f.content)}
+		d.files[name], d.stored[name] = c, c
+	}
+}
+
 // isLucky draws whether something that was not synced reaches the disk.
 func (d *Disk) isLucky() bool { return d.rand.IntN(2) == 0 }
 

@@ -86,6 +86,43 @@ func (w *world) thawDisk(node int) {
 	close(ice.thawed)
 }
 
+// copyDisk copies the disk of a node.
+func (w *world) copyDisk(node int) {
+	w.updateMachine(node, func(m *machine) {
+		m.copied, m.copiedBy = w.newDisk(node), m.now
+		m.copied.CopyFrom(m.disk)
+	})
+}
+
+// restoreDisk kills a node and starts it with the copy of its disk, if there is one.
+func (w *world) restoreDisk(node int) {
+	copied := false
+	w.updateMachine(node, func(m *machine) {
+		copied = m.copied != nil
+		if p := m.now; copied && p != nil && p != m.copiedBy && p.n != nil {
+			v := p.n.View()
+			if e, _ := v.Member(v.Self.Address); v.Quorate && e.Identity == v.Self {
+				m.outdated = m.store // the others know the run of p
+			}
+		}
+	})
+	if copied {
+		w.killNode(node, restore)
+		w.reviveNode(node)
+	}
+}
+
+// checkCopies checks that no member has the store of a copy that has forgotten a run.
+func (w *world) checkCopies() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for node, m := range w.machine {
+		if !m.outdated.IsZero() && m.store == m.outdated {
+			w.failLocked("copy", "node %d keeps store %v, whose copy has forgotten a run", node, m.store)
+		}
+	}
+}
+
 // checkedStore checks that a process saves a state before it shows it.
 type checkedStore struct {
 	store.Store
@@ -113,6 +150,11 @@ func (s *checkedStore) Save(c store.Content) error {
 	s.p.checkSeats(c.Held)
 	err := s.Store.Save(c)
 	s.saved = c.Held
+	s.p.updateMachine(s.p.node, func(m *machine) {
+		if s.p == m.now {
+			m.store = c.StoreID
+		}
+	})
 	return err
 }
 

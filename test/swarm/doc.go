@@ -11,7 +11,8 @@
 // The applications check what the API promises them: one valid term at a time, contexts that end
 // before the next leader's work begins, growing tokens, locks that exclude, the order of events,
 // the outcome of each request. Processes that advertise the address of a member and listen
-// elsewhere must get no place. After the faults, everything must make progress again; after Close
+// elsewhere must get no place. A member that returns with a copy of its store must give the store
+// up if it has forgotten a run. After the faults, everything must make progress again; after Close
 // no goroutine may be left.
 //
 // One seed in eight instead draws a graph of handlers that call each other, with loads that fill

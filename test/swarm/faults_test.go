@@ -79,6 +79,10 @@ func (w *world) beginFault(f fault) {
 		w.mu.Unlock()
 	case claim:
 		w.startClaim(f.Other, f.Node)
+	case restore:
+		if _, led := w.Leading(); led { // a copy of a founder may forget its vote
+			w.copyDisk(f.Node)
+		}
 	case fullDisk:
 		w.updateMachine(f.Node, func(m *machine) { m.full = f.Fails })
 	case slowDisk:
@@ -111,6 +115,8 @@ func (w *world) endFault(f fault) {
 		w.resumeNode(f.Node)
 	case crash, power, wipe:
 		w.reviveNode(f.Node)
+	case restore:
+		w.restoreDisk(f.Node)
 	case claim:
 		if !f.Stays {
 			w.stopClaim(f.Other)
@@ -195,6 +201,9 @@ func (w *world) killNode(node int, kind string) {
 		case wipe:
 			m.disk.Kill()
 			m.disk, m.wiped = w.newDisk(node), true
+		case restore:
+			m.disk.Kill()
+			m.disk, m.wiped = m.copied, true
 		}
 	})
 }
@@ -217,4 +226,5 @@ func (w *world) healWorld() {
 	}
 	w.endClaims()
 	w.WaitSettled()
+	w.checkCopies()
 }

@@ -59,6 +59,7 @@ const (
 	crash     = "crash"     // SIGKILL, and a restart with the same store
 	power     = "power"     // a power cut: what was not synced may be lost
 	wipe      = "wipe"      // SIGKILL, and a restart without the store
+	restore   = "restore"   // a copy of the store, and later SIGKILL and a restart with the copy
 	leave     = "leave"     // Node.Leave, and a restart
 	closeNode = "close"     // Node.Close, and a restart
 	fullDisk  = "full disk" // operations of the disk fail
@@ -79,6 +80,10 @@ const maxDrift = 0.045
 
 // graphEvery is the share of seeds whose plan has a graph of calls: one in 8.
 const graphEvery = 8
+
+// restoreEvery is the share of the other plans in which a member returns with a copy of its store:
+// one in 24.
+const restoreEvery = 24
 
 // drawPlan returns the plan of a seed.
 func drawPlan(seed uint64) plan {
@@ -111,6 +116,18 @@ func drawPlan(seed uint64) plan {
 		}
 		p.Faults = append(p.Faults, f)
 	}
+	if p.Size > 2 && r.IntN(restoreEvery) == 0 {
+		// No more is promised: a node must remember what the copy has forgotten, and hear it first.
+		f := fault{
+			Kind: restore, At: drawTime(r, time.Second, p.Lasts/2),
+			Lasts: drawTime(r, p.Lasts/4, p.Lasts/2), Node: r.IntN(p.Size),
+		}
+		// The copy forgets this restart, and what the node learned since.
+		again := fault{
+			Kind: crash, At: f.At + drawTime(r, 0, f.Lasts/2), Lasts: f.Lasts / 4, Node: f.Node,
+		}
+		p.Faults, p.Jitter = []fault{f, again}, 0
+	}
 	for len(p.Apps) < 3 {
 		for node := range p.Size {
 			for _, a := range appKinds {
@@ -120,10 +137,15 @@ func drawPlan(seed uint64) plan {
 			}
 		}
 	}
-	p.drawClaims(r, wipes)
+	if !p.restores() {
+		p.drawClaims(r, wipes)
+	}
 	slices.SortStableFunc(p.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
+
+// restores reports whether a member returns with a copy of its store.
+func (p plan) restores() bool { return len(p.Faults) > 0 && p.Faults[0].Kind == restore }
 
 // payloadSize returns the size of a payload, which is smaller if the plan has small payloads.
 func (p plan) payloadSize(bytes int) int {

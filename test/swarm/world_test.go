@@ -56,14 +56,18 @@ type machine struct {
 	now      *proc // the running process; nil if there is none
 	paused   bool
 	disk     *storedisk.Disk
-	full     storedisk.Op  // operations that fail; 0 means none
-	slow     time.Duration // duration of a sync; 0 means the usual one
-	frozen   *freeze       // of the disk; nil if it answers
-	wiped    bool          // the next process is JoinOnly
-	disturbs int           // faults that make calls of the API late
-	calm     time.Time     // when the last of them ended
-	resumed  time.Time     // when the last pause ended
-	disabled time.Time     // when it was last disabled for a job
+	copied   *storedisk.Disk
+	copiedBy *proc          // the process that ran when it was copied
+	store    member.StoreID // of the last save
+	outdated member.StoreID // the store of a copy that has forgotten a run
+	full     storedisk.Op   // operations that fail; 0 means none
+	slow     time.Duration  // duration of a sync; 0 means the usual one
+	frozen   *freeze        // of the disk; nil if it answers
+	wiped    bool           // the next process is JoinOnly
+	disturbs int            // faults that make calls of the API late
+	calm     time.Time      // when the last of them ended
+	resumed  time.Time      // when the last pause ended
+	disabled time.Time      // when it was last disabled for a job
 }
 
 // proc is a process of a node.

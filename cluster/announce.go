@@ -30,8 +30,9 @@ const (
 	strayTimeout = 200 * time.Millisecond
 	// tellPause is the pause after a failed attempt.
 	tellPause = 50 * time.Millisecond
-	// relayTime is how long after the relays the other members are informed. In most cases they know,
-	// and an election would share the processors with these connections.
+	// relayTime is how long after the relays the other members are informed, but at most a quarter of
+	// LeaderTimeout. In most cases they know, and an election would share the processors with these
+	// connections.
 	relayTime = 200 * time.Millisecond
 	// goneTimeout is how long to wait for the lock of a process that has been killed, and lockPause
 	// the pause between two attempts to take it.
@@ -209,11 +210,15 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 		g := newGathering(ctx, len(rest), max(enough-len(first), 1), n.cfg.LeaderTimeout/2)
 		an.tell(ctx, rest, false, g)
 	}
-	if len(first) == 0 {
+	go func() {
+		if len(first) > 0 {
+			select {
+			case <-time.After(min(relayTime, n.cfg.LeaderTimeout/4)):
+			case <-ctx.Done():
+			}
+		}
 		tellRest()
-	} else {
-		time.AfterFunc(relayTime, tellRest)
-	}
+	}()
 	know, faults := 0, []error(nil)
 	for range len(first) + len(rest) {
 		r := <-an.results
@@ -231,8 +236,8 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	if know >= enough {
 		return a.Close()
 	}
-	few := fmt.Errorf("cluster: %d of %d members know that the process of this node has ended; the "+
-		"others wait for its leases", know, len(first)+len(rest))
+	few := fmt.Errorf("cluster: %d of %d members know that the process of this node has ended; "+
+		"others that do not wait for its leases", know, len(first)+len(rest))
 	return errors.Join(append([]error{few, a.Close()}, faults...)...)
 }
 

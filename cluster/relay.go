@@ -3,6 +3,7 @@
 package cluster
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/athena-go/athena/internal/message"
@@ -18,8 +19,8 @@ const (
 )
 
 // readEnd relays the proof that a run has ended to the other members, if the run that announces it
-// asks this node to. From another member it returns the message that the run itself would send
-// (protocol.md section 3, an announced end).
+// asks this node to. From another member it returns the message of that run (protocol.md section 3,
+// an announced end).
 func (n *Node) readEnd(
 	from member.Identity, m message.Message, b message.RunEnded,
 ) (message.Message, error) {
@@ -37,9 +38,8 @@ func (n *Node) readEnd(
 	}
 	n.ended.Store(&run)
 	if !asks {
-		return message.Message{
-			From: run, To: m.To, Cluster: m.Cluster, Body: message.SeedKeepAlive{},
-		}, nil
+		m.From = run
+		return m, nil
 	}
 	for _, e := range s.held.Roster {
 		if e.Address != n.cfg.self && e.Address != run.Address && !e.Gone {
@@ -60,7 +60,8 @@ const (
 )
 
 // splitRelays returns the members that are asked to relay the end of the node at an address, and
-// the other members. A small cluster has no relays.
+// the other members. A small cluster has no relays. The voters that ask first for an election are
+// the relays, because all members keep connections to them (Machine.FirstToAsk).
 func splitRelays(r member.Roster, ended member.Address) (first, rest []member.Member) {
 	for _, e := range r {
 		if e.Address != ended && !e.Gone {
@@ -70,8 +71,12 @@ func splitRelays(r member.Roster, ended member.Address) (first, rest []member.Me
 	if len(rest) < relayed {
 		return nil, rest
 	}
+	slices.SortStableFunc(rest, func(a, b member.Member) int {
+		return cmp.Compare(b.Preference, a.Preference)
+	})
 	rest = slices.DeleteFunc(rest, func(e member.Member) bool {
-		if len(first) == relays || !e.IsVoter() || e.Status != member.Active {
+		if len(first) == relays || !e.IsVoter() || e.Status != member.Active ||
+			e.Preference == member.NeverLeads {
 			return false
 		}
 		first = append(first, e)

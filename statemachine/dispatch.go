@@ -31,6 +31,8 @@ func (m *Machine) dispatch(in message.Message) {
 		m.onKeepAlive(in, b)
 	case message.LeaderKeepAliveAck:
 		m.onKeepAliveAck(in, b)
+	case message.RunEnded:
+		m.noteEnded(in.From) // another member relayed it, so no one waits for an answer
 	case message.SeedKeepAlive:
 		m.onSeedKeepAlive(in)
 	case message.SeedKeepAliveAck:

@@ -18,6 +18,7 @@ type inquiryState struct {
 	id        uint64 // id of the open query; 0 for none
 	version   uint64 // held version when the query was sent
 	askedAt   time.Time
+	again     bool // ask the voters again that have not answered yet, or did not know of an end
 	unhealthy []member.Address
 	// yieldUntil is the time until which this node does not propose, because a voter before it asks,
 	// and yields is the number of such voters since the last query.
@@ -135,12 +136,15 @@ func (m *Machine) tickInquiry() {
 		return
 	}
 	m.schedule(queried)
-	q.askedAt = m.now
-	q.id, q.version, q.unhealthy = m.cfg.Rand.Uint64()|1, m.heldNumber().Version, nil
+	if !q.again || q.id == 0 || q.version != m.heldNumber().Version {
+		q.askedAt = m.now
+		q.id, q.version, q.unhealthy = m.cfg.Rand.Uint64()|1, m.heldNumber().Version, nil
+	}
+	q.again = false
 	q.fails = min(q.fails+1, paxos.MaxFailures)
 	m.trace(Trace{Kind: Asking})
 	for _, e := range m.durable.Held.Roster {
-		if e.IsVoter() {
+		if e.IsVoter() && !slices.Contains(q.unhealthy, e.Address) {
 			m.send(e.Address, message.LeaderStatusQuery{ID: m.inquiry.id, Version: m.inquiry.version})
 		}
 	}
@@ -161,6 +165,9 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 	}
 }
 
+// isCrowded reports whether there are so many voters that their questions delay an election.
+func (m *Machine) isCrowded() bool { return m.cfg.Size > smallSize }
+
 // yieldTurn waits when a voter before this node asks: a proposal of that voter probably follows.
 // Otherwise many voters ask and propose together if an election takes longer than a turn. A voter
 // that asks without success must not delay this node without end, so it yields maxRank times before
@@ -168,7 +175,8 @@ func (m *Machine) onStatusQuery(in message.Message, b message.LeaderStatusQuery)
 func (m *Machine) yieldTurn(asker member.Identity) {
 	e, _ := m.durable.Held.Roster.Find(asker.Address)
 	q := &m.inquiry
-	if e.IsVoter() && e.Voter() == asker.Voter() && m.standsBefore(e) && q.yields < maxRank {
+	if m.isCrowded() && q.yields < maxRank && e.IsVoter() && e.Voter() == asker.Voter() &&
+		m.standsBefore(e) {
 		q.yields++
 		q.yieldUntil = m.now.Add(m.timing.yieldTime() + m.turnDelay())
 		m.schedule(yielded)
@@ -188,6 +196,7 @@ func (m *Machine) onStatusResponse(in message.Message, b message.LeaderStatusQue
 			m.drop(in, message.ReasonUnknownMember)
 		case m.hasEnded(in.Claim):
 			m.drop(in, message.ReasonEarlierRun)
+			m.inquiry.again = true
 			m.schedule(untold)
 		default:
 			m.handleClaim(in.Claim, in.Claim.Leader)

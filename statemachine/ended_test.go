@@ -95,12 +95,21 @@ func TestHealthyAnswerAboutAnEndedRun(t *testing.T) {
 	if n := len(b.mail(mark, message.KindLeaderStatusQuery)) / 2; n < 6 || n > 25 {
 		t.Errorf("asked %d times within 5 intervals", n)
 	}
+	id := last[message.LeaderStatusQuery](b).ID
+	b.hand(event(2, chosen(3, 1), message.LeaderStatusQueryResponse{ID: id, Healthy: true}))
+	b.untilSent(b.timings.HeartbeatInterval, message.KindLeaderStatusQuery)
+	b.hand(event(2, member.Claim{}, message.LeaderStatusQueryResponse{ID: id}))
+	if n := len(b.mail(mark, message.KindProposal)); n == 0 {
+		t.Error("the answer to the question before did not count")
+	}
 }
 
-// A voter asks the seeds only if no election is in progress: all voters would ask all seeds at the
-// same instant.
+// A voter of a large cluster asks the seeds only if no election is in progress: all voters would
+// ask all seeds at the same instant.
 func TestVoterDoesNotAskSeedsDuringAnElection(t *testing.T) {
-	b := loser(t)
+	b := aFollower(t, 9)
+	b.run(b.timings.LeaseTimeout + 1) // until the wait after its start is over
+	b.hand(ended(2))
 	b.run(b.timings.HeartbeatInterval * 3 / 4)
 	b.hand(event(2, member.Claim{}, pre(2, 4)))
 	mark := len(b.sent)
@@ -120,7 +129,7 @@ func TestVoterProposesInTurnAfterLateAnswers(t *testing.T) {
 	b.start(2)
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
 	mark := len(b.sent)
-	b.run(b.timings.HeartbeatInterval / 2) // it also asks the seeds
+	b.run(b.timings.HeartbeatInterval / 4)
 	id := last[message.LeaderStatusQuery](b).ID
 	for _, i := range []int{3, 4} {
 		in := event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})
@@ -136,9 +145,9 @@ func TestVoterProposesInTurnAfterLateAnswers(t *testing.T) {
 	}
 }
 
-// A voter waits while a voter before it asks, but not without end.
+// A voter of a large cluster waits while a voter before it asks, but not without end.
 func TestVoterYieldsToAVoterBeforeIt(t *testing.T) {
-	b := holding(t, 5, state(5, 3, 0, 1))
+	b := holding(t, 9, state(9, 3, 0, 1))
 	b.start(2)
 	to := func(in message.Message) message.Message {
 		in.To = addr(2)
@@ -147,7 +156,7 @@ func TestVoterYieldsToAVoterBeforeIt(t *testing.T) {
 	asks := message.LeaderStatusQuery{ID: 7, Version: 3}
 	answer := func() {
 		id := last[message.LeaderStatusQuery](b).ID
-		for _, i := range []int{3, 4} {
+		for _, i := range []int{3, 4, 5, 6} {
 			b.handTo(2, to(event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})))
 		}
 	}
@@ -163,16 +172,16 @@ func TestVoterYieldsToAVoterBeforeIt(t *testing.T) {
 		t.Errorf("did not propose afterwards\n%s", b)
 	}
 
-	b = holding(t, 5, state(5, 3, 0, 1))
+	b = holding(t, 9, state(9, 3, 0, 1))
 	b.start(2)
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
 	mark = len(b.sent)
-	b.handTo(2, to(event(4, member.Claim{}, asks)))
+	b.handTo(2, to(event(8, member.Claim{}, asks)))
 	for range 200 {
 		b.handTo(2, to(event(0, member.Claim{}, asks)))
 		b.run(b.timings.HeartbeatInterval / 20)
 	}
-	if n := len(b.mail(mark, message.KindLeaderStatusQuery)) / 4; n < 3 {
+	if n := len(b.mail(mark, message.KindLeaderStatusQuery)) / 8; n < 3 {
 		t.Errorf("asked %d times in 10 intervals, while another voter asked all the time", n)
 	}
 }

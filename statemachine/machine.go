@@ -243,9 +243,9 @@ func (d *deadline) addFuture(now, t time.Time) {
 	}
 }
 
-// latest returns the latest of the times.
 func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
+// latest returns the latest of the times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // due reports whether the timer t is armed and has expired.

@@ -191,6 +191,11 @@ func (t timing) onlyExtenderTimeout() time.Duration { return t.HoldTimeout() - t
 // stays short in a large cluster whose first voters are down.
 const maxRank = 8
 
+// smallSize is the greatest size of a cluster in which all voters ask in turn. In a larger one they
+// also wait for those that ask before them (6, 2). In a small one that would only delay the
+// election if the first voter is lost while it asks.
+const smallSize = 7
+
 // preparedVoters is the number of members to which each voter keeps a connection, because they are
 // the first to ask for an election (8). With fewer, an election is slow if these members were lost
 // together with the leader; with more, each voter has more connections.

@@ -31,15 +31,10 @@ const (
 // itself, and when it next asks the seeds. Nothing else sets these times. postponeInquiry has the
 // conditions that must also hold when the time comes.
 func (m *Machine) schedule(why waitReason) {
-	before := m.inquiry.nextAt
-	m.setWaits(why)
-	if why != yielded && !m.inquiry.nextAt.Equal(before) {
+	t, now := m.timing, m.now
+	if why != yielded {
 		m.inquiry.answered, m.inquiry.yields = false, 0
 	}
-}
-
-func (m *Machine) setWaits(why waitReason) {
-	t, now := m.timing, m.now
 	inquiry, join := &m.inquiry.nextAt, &m.join.nextAt
 	switch why {
 	case started, learned:
@@ -58,7 +53,7 @@ func (m *Machine) setWaits(why waitReason) {
 	case granted:
 		// The pause includes the turn of this node, in case the proposer dies now.
 		*inquiry = latest(*inquiry, now.Add(t.HeartbeatInterval+m.turnDelay()))
-		if m.join.since.IsZero() { // all voters would ask all seeds at the same instant
+		if m.isCrowded() && m.join.since.IsZero() { // all voters would ask all seeds at the same instant
 			*join = latest(*join, now.Add(t.HeartbeatInterval))
 		}
 	case leaderLost, leaderEnded, leaderHandsOver:

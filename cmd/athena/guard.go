@@ -145,8 +145,9 @@ func newObituary() *cobra.Command {
 		Short: "inform the members that the process of a node has ended",
 		Long: "obituary does once what athena guard does when its command ends. Run it on the machine\n" +
 			"of the node, as its user, when a supervisor finds that the process has ended, such as in\n" +
-			"ExecStopPost= of systemd. It takes a few milliseconds, and half of --leader-timeout if too\n" +
-			"few members answer. It returns after at most 2 s, even if the disk does not answer.\n\n" +
+			"ExecStopPost= of systemd. It takes a few milliseconds, a fifth of a second with more than\n" +
+			"seven members, and half of --leader-timeout if too few members answer. It returns after at\n" +
+			"most 2 s, even if the disk does not answer.\n\n" +
 			aboutEnds,
 		Example: "  athena obituary --config athena.yaml",
 		Args:    cli.NoArguments,

@@ -63,10 +63,15 @@ func (c *Cluster) endRuns(i int) (run member.Identity, cluster member.ClusterID,
 	return p.identity(), p.store.Held.Cluster, true
 }
 
-// tellEnd delivers a message of that run, past the delays and losses of links.
+// tellEnd delivers a message of that run, past the delays and losses of links. To some processes
+// others relay it.
 func (c *Cluster) tellEnd(from int, run member.Identity, to int, cluster member.ClusterID) {
 	p := c.procs[to]
+	var body message.Body = message.SeedKeepAlive{}
+	if (from+to)%2 == 1 {
+		body = message.RunEnded{Run: run}
+	}
 	c.deliverItem(item{from: from, to: to, conn: c.net.linkOf(from, to).conn, msg: message.Message{
-		From: run, To: p.cfg.Address, Cluster: cluster, Body: message.SeedKeepAlive{},
+		From: run, To: p.cfg.Address, Cluster: cluster, Body: body,
 	}})
 }

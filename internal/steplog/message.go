@@ -97,6 +97,7 @@ var bodies = []message.Body{
 	message.LeaderRelieve{}, message.ReJoinCluster{}, message.LeaderStatusQuery{},
 	message.LeaderStatusQueryResponse{}, message.MemberLeave{}, message.RecordRequest{},
 	message.RecordResponse{}, message.RecordUpdate{}, message.MemberTraits{},
+	message.RunEnded{},
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the golden files of goldenRelease
 // goldenRelease is the release whose golden files contain the bytes of this program. They never
 // change once it is released: then a change of the bytes takes a new folder for the next release
 // (docs/compatibility.md).
-const goldenRelease = "v0.1.0"
+const goldenRelease = "v0.2.0"
 
 // Names of the golden files that hold no message.
 const (

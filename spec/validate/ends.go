@@ -50,6 +50,12 @@ func findEnds(steps []steplog.Step) map[member.Identity][]uint64 {
 
 // isAnnouncedEnd reports whether a message announces that the runs before its sender have ended.
 func isAnnouncedEnd(m steplog.Message) bool {
-	_, ok := m.Body.(message.SeedKeepAlive)
-	return ok && m.Claim == member.Claim{}
+	switch m.Body.(type) {
+	case message.RunEnded:
+		return true
+	case message.SeedKeepAlive:
+		return m.Claim == member.Claim{}
+	default:
+		return false
+	}
 }

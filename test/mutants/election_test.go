@@ -195,11 +195,11 @@ var election = []Mutant{
 	},
 	{
 		Name: "no-voter-yields",
-		Rule: "6, 2: a voter waits while a voter before it asks",
+		Rule: "6, 2: a voter of a large cluster waits while a voter before it asks",
 		Edits: []Edit{{
 			File: "statemachine/electionstart.go",
-			Old:  "q.yields < maxRank {",
-			New:  "q.yields < 0 {",
+			Old:  "q.yields < maxRank &&",
+			New:  "q.yields < 0 &&",
 		}},
 		Test: "TestVoterYieldsToAVoterBeforeIt", Package: "statemachine",
 	},
@@ -208,8 +208,8 @@ var election = []Mutant{
 		Rule: "6, 2: a voter that asks without success does not delay the others without end",
 		Edits: []Edit{{
 			File: "statemachine/electionstart.go",
-			Old:  "q.yields < maxRank {",
-			New:  "q.yields >= 0 {",
+			Old:  "q.yields < maxRank &&",
+			New:  "q.yields >= 0 &&",
 		}},
 		Test: "TestVoterYieldsToAVoterBeforeIt", Package: "statemachine",
 	},
@@ -228,8 +228,8 @@ var election = []Mutant{
 		Rule: "6, 2: a voter that granted a vote does not ask the seeds yet",
 		Edits: []Edit{{
 			File: "statemachine/waits.go",
-			Old:  "if m.join.since.IsZero() { //",
-			New:  "if false { //",
+			Old:  "if m.isCrowded() && m.join",
+			New:  "if false && m.join",
 		}},
 		Test: "TestVoterDoesNotAskSeedsDuringAnElection", Package: "statemachine",
 	},

@@ -205,10 +205,10 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	}
 	enough := min(member.Quorum(n.cfg.Size), voters)
 	an := announcement{n, a, run, c.Held.Cluster, make(chan told)}
-	an.tell(ctx, first, true, nil)
+	an.tellMembers(ctx, first, true, nil)
 	tellRest := func() {
 		g := newGathering(ctx, len(rest), max(enough-len(first), 1), n.cfg.LeaderTimeout/2)
-		an.tell(ctx, rest, false, g)
+		an.tellMembers(ctx, rest, false, g)
 	}
 	go func() {
 		if len(first) > 0 {
@@ -241,8 +241,8 @@ func (n *Node) tellAll(ctx context.Context, o options, c store.Content) error {
 	return errors.Join(append([]error{few, a.Close()}, faults...)...)
 }
 
-// tell informs members in the background. If relay is set, they relay it.
-func (an *announcement) tell(
+// tellMembers informs members in the background. If relay is set, they relay it.
+func (an *announcement) tellMembers(
 	ctx context.Context, members []member.Member, relay bool, g *gathering,
 ) {
 	for _, e := range members {

@@ -71,8 +71,9 @@ func TestAnnouncedEndOfAMember(t *testing.T) {
 	}
 }
 
-// loser returns node n1, whose leader n2 has announced its end. n1 has asked the others just now.
-func loser(t *testing.T) *bus {
+// loseEnded returns node n1, whose leader n2 has announced its end. n1 has asked the others just
+// now.
+func loseEnded(t *testing.T) *bus {
 	t.Helper()
 	b := supporterOf(t, false)
 	b.hand(ended(2)) // the others are asked immediately
@@ -82,7 +83,7 @@ func loser(t *testing.T) *bus {
 // A voter that still considers the ended leader healthy does not know yet. A node that asks it does
 // not join that leader, but asks again soon, and then less often.
 func TestHealthyAnswerAboutAnEndedRun(t *testing.T) {
-	b := loser(t)
+	b := loseEnded(t)
 	mark := len(b.sent)
 	for range 100 {
 		q := last[message.LeaderStatusQuery](b)
@@ -123,6 +124,17 @@ func TestVoterDoesNotAskSeedsDuringAnElection(t *testing.T) {
 	}
 }
 
+// answerThird hands n3 the answers of other nodes to its last question: none has a healthy leader.
+func (b *bus) answerThird(from ...int) {
+	b.t.Helper()
+	id := last[message.LeaderStatusQuery](b).ID
+	for _, i := range from {
+		in := event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})
+		in.To = addr(2)
+		b.handTo(2, in)
+	}
+}
+
 // A slow voter answers all that have asked at one instant. They propose in turn.
 func TestVoterProposesInTurnAfterLateAnswers(t *testing.T) {
 	b := holding(t, 5, state(5, 3, 0, 1))
@@ -130,12 +142,7 @@ func TestVoterProposesInTurnAfterLateAnswers(t *testing.T) {
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
 	mark := len(b.sent)
 	b.run(b.timings.HeartbeatInterval / 4)
-	id := last[message.LeaderStatusQuery](b).ID
-	for _, i := range []int{3, 4} {
-		in := event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})
-		in.To = addr(2)
-		b.handTo(2, in)
-	}
+	b.answerThird(3, 4)
 	if n := len(b.mail(mark, message.KindProposal)); n > 0 {
 		t.Errorf("proposed immediately")
 	}
@@ -154,16 +161,10 @@ func TestVoterYieldsToAVoterBeforeIt(t *testing.T) {
 		return in
 	}
 	asks := message.LeaderStatusQuery{ID: 7, Version: 3}
-	answer := func() {
-		id := last[message.LeaderStatusQuery](b).ID
-		for _, i := range []int{3, 4, 5, 6} {
-			b.handTo(2, to(event(i, member.Claim{}, message.LeaderStatusQueryResponse{ID: id})))
-		}
-	}
 	b.untilSent(time.Minute, message.KindLeaderStatusQuery)
 	mark := len(b.sent)
 	b.handTo(2, to(event(0, member.Claim{}, asks)))
-	answer()
+	b.answerThird(3, 4, 5, 6)
 	if n := len(b.mail(mark, message.KindProposal)); n > 0 {
 		t.Errorf("proposed while a voter before it asks")
 	}

@@ -243,7 +243,7 @@ func (d *deadline) addFuture(now, t time.Time) {
 	}
 }
 
-func earliest(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
+func earliestOf(times ...time.Time) time.Time { return slices.MinFunc(times, time.Time.Compare) }
 
 // latest returns the latest of the times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }

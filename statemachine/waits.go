@@ -71,9 +71,9 @@ func (m *Machine) schedule(why waitReason) {
 		}
 	case runEnded:
 		// The question may wait for the end of the support for that run.
-		*inquiry = earliest(*inquiry, now.Add(m.turnDelay()))
+		*inquiry = earliestOf(*inquiry, now.Add(m.turnDelay()))
 	case untold:
-		*inquiry = earliest(*inquiry, now.Add(t.inquiryTurn(2*m.inquiry.fails)))
+		*inquiry = earliestOf(*inquiry, now.Add(t.inquiryTurn(2*m.inquiry.fails)))
 	case steppedDown:
 		*inquiry, *join = now, now.Add(m.jitter(t.roundJitter()))
 	case handedOver:

@@ -47,17 +47,17 @@ func (k Key) StoreID() member.StoreID { return storeID(k.private().Public().(ed2
 func (k Key) Sign(
 	binding []byte, active bool,
 ) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
-	return k.sign(statement(binding, active))
+	return k.signText(statement(binding, active))
 }
 
 // SignEnd returns the public key, and the proof that the runs of the store before run have ended.
 func (k Key) SignEnd(
 	cluster member.ClusterID, run member.Identity,
 ) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
-	return k.sign(endStatement(cluster, run))
+	return k.signText(endStatement(cluster, run))
 }
 
-func (k Key) sign(statement []byte) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
+func (k Key) signText(statement []byte) (public [PublicBytes]byte, signature [SignatureBytes]byte) {
 	private := k.private()
 	copy(public[:], private[KeyBytes:])
 	copy(signature[:], ed25519.Sign(private, statement))
@@ -92,7 +92,7 @@ func Check(
 	id member.StoreID, public [PublicBytes]byte, signature [SignatureBytes]byte,
 	binding []byte, active bool,
 ) error {
-	return check(id, public, signature, statement(binding, active))
+	return checkSignature(id, public, signature, statement(binding, active))
 }
 
 // CheckEnd returns ErrUnproved unless the store of run has signed that its runs before run have
@@ -101,10 +101,10 @@ func CheckEnd(
 	cluster member.ClusterID, run member.Identity,
 	public [PublicBytes]byte, signature [SignatureBytes]byte,
 ) error {
-	return check(run.StoreID, public, signature, endStatement(cluster, run))
+	return checkSignature(run.StoreID, public, signature, endStatement(cluster, run))
 }
 
-func check(
+func checkSignature(
 	id member.StoreID, public [PublicBytes]byte, signature [SignatureBytes]byte, statement []byte,
 ) error {
 	if storeID(public[:]) != id || !ed25519.Verify(public[:], statement, signature[:]) {

@@ -137,15 +137,15 @@ func drawPlan(seed uint64) plan {
 			}
 		}
 	}
-	if !p.restores() {
+	if !p.hasCopy() {
 		p.drawClaims(r, wipes)
 	}
 	slices.SortStableFunc(p.Faults, func(a, b fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
 
-// restores reports whether a member returns with a copy of its store.
-func (p plan) restores() bool { return len(p.Faults) > 0 && p.Faults[0].Kind == restore }
+// hasCopy reports whether a member returns with a copy of its store.
+func (p plan) hasCopy() bool { return len(p.Faults) > 0 && p.Faults[0].Kind == restore }
 
 // payloadSize returns the size of a payload, which is smaller if the plan has small payloads.
 func (p plan) payloadSize(bytes int) int {

@@ -23,7 +23,6 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/internal/adminclient"
 	"github.com/athena-go/athena/internal/transporttest"
 )
 
@@ -159,12 +158,9 @@ func (c *nodes) countEvents() (sent *atomic.Int64, stop func()) {
 	var work sync.WaitGroup
 	sent = new(atomic.Int64)
 	for i := range c.addrs {
-		client, err := adminclient.New(c.admin(i + 1))
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		client := c.client(i + 1)
 		work.Go(func() {
-			for ctx.Err() == nil {
+			for ; ctx.Err() == nil; <-time.After(20 * time.Millisecond) {
 				answer, err := client.Send(c.t.Context(), adminapi.SendRequest{
 					Name: "Probe", Payload: json.RawMessage(`{}`),
 				})

@@ -172,6 +172,8 @@ type nodes struct {
 	dir   string
 	addrs []string
 	seeds []string // nil if every node is a seed
+
+	clients *sync.Map // number of a node to its *adminclient.Client
 }
 
 func newNodes(t *testing.T, size int) *nodes {
@@ -182,7 +184,7 @@ func newNodes(t *testing.T, size int) *nodes {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	c := &nodes{t: t, dir: dir, addrs: freeAddresses(t, size)}
+	c := &nodes{t: t, dir: dir, addrs: freeAddresses(t, size), clients: new(sync.Map)}
 	c.secret("secret", string(cluster.NewSecret()))
 	return c
 }
@@ -230,14 +232,24 @@ func (c *nodes) startAll() (all []*process, leader int) {
 	return all, c.settle(numbers...)
 }
 
-// status returns the status of node i, or false if it does not answer.
-func (c *nodes) status(i int) (adminapi.Status, bool) {
+// client returns a client of node i, which keeps its connection.
+func (c *nodes) client(i int) *adminclient.Client {
 	c.t.Helper()
-	client, err := adminclient.New(c.admin(i))
+	if kept, ok := c.clients.Load(i); ok {
+		return kept.(*adminclient.Client)
+	}
+	made, err := adminclient.New(c.admin(i))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	s, err := client.Status(c.t.Context())
+	c.clients.Store(i, made)
+	return made
+}
+
+// status returns the status of node i, or false if it does not answer.
+func (c *nodes) status(i int) (adminapi.Status, bool) {
+	c.t.Helper()
+	s, err := c.client(i).Status(c.t.Context())
 	return s, err == nil
 }
 

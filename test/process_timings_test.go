@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/internal/adminclient"
 )
 
 // twiceLAN are timings twice as long as those of lan. Those of local would be too short for a busy
@@ -68,9 +67,10 @@ func TestProcessTimingsNodeByNode(t *testing.T) {
 }
 
 // plannedGap is the longest permitted time without a leader in a planned step. A leaving leader
-// names its successor, so that no node waits for LeaderTimeout, at least 1 s here. Without other
-// work on the machine the steps take at most 50 ms (docs/deployment.md).
-const plannedGap = 500 * time.Millisecond
+// names its successor. Without that, its followers wait for LeaderTimeout, at least 1 s here, from
+// the last message of the leader, which sends one each 100 ms. Without other work on the machine
+// the steps take at most 50 ms (docs/deployment.md).
+const plannedGap = 900 * time.Millisecond
 
 // TestProcessTimingsInSteps changes the timings of three daemons from lan to twiceLAN and back
 // while they accept both sets. It restarts one daemon at a time, the leader last, while all send
@@ -141,12 +141,9 @@ func (c *nodes) sendThrough() (stop func() int64) {
 	var work sync.WaitGroup
 	var sent atomic.Int64
 	for i := range c.addrs {
-		client, err := adminclient.New(c.admin(i + 1))
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		client := c.client(i + 1)
 		work.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(5 * time.Millisecond) {
+			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 				answer, err := client.Send(ctx, adminapi.SendRequest{
 					Name: "Probe", Payload: json.RawMessage(`{}`),
 				})
@@ -174,7 +171,7 @@ func (c *nodes) watchLeaders() (stop func() time.Duration) {
 	led := time.Now()
 	for i := range c.addrs { // each on its own: a node that starts may answer late
 		work.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(2 * time.Millisecond) {
+			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 				asked := time.Now()
 				s, ok := c.status(i + 1)
 				if !ok || !s.IsLeader() || s.Token == 0 {

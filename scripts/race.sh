@@ -1,7 +1,9 @@
 #!/bin/sh
 # Runs the tests under the race detector, except those of the simulator and of the pure packages,
 # which have one goroutine, and those of programs and modules that are built without the detector. Of
-# package test only the tests of whole nodes are left. DEPTH is a flag of the tests, -short unless it is set.
+# package test only the tests of whole nodes are left. DEPTH is a flag of the tests. With -short, as by
+# default, the tests of $long do not run: they simulate minutes or hours of nodes that other tests run
+# as well, and under the detector they last as long as all others together.
 #
 # In virtual time the detector itself can crash (golang/go#78156). Only a package whose output has
 # that crash and no failure is tested again. After three crashes this script skips the package by
@@ -13,6 +15,10 @@ go=${GO:-go}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 export CGO_ENABLED=1 GORACE=halt_on_error=1
+
+depth=${DEPTH--short}
+long='^Test(Scenarios|StackLossRemovesNoMember|Intruders|IdleDiskThatHangs|ShardsUnderFaults)$'
+[ "$depth" != -short ] || depth="-short -skip=$long"
 
 # The output of a package precedes the line with its result.
 # shellcheck disable=SC2016 # a program of awk
@@ -30,7 +36,8 @@ judge='
 test_packages() {
     pattern=$1
     shift
-    "$go" test -race ${DEPTH--short} -vet=off -shuffle=on -timeout=30m -run="$pattern" "$@" \
+    # shellcheck disable=SC2086 # flags
+    "$go" test -race $depth -vet=off -shuffle=on -timeout=30m -run="$pattern" "$@" \
         >"$log" 2>&1 && code= || code=$?
     cat "$log"
     crashed=$(awk "$judge" "$log") || exit 1

@@ -207,8 +207,12 @@ func (m *Machine) joinDeadline(d *deadline) {
 func (m *Machine) onLeaderQuery(in message.Message, b message.LeaderQuery) {
 	m.noteSeedAnswer(in, b.Held.Number)
 	m.findLater(in, b.Held)
-	m.learnIfEmpty(in.From, b.Held)
+	m.learnIfVoteless(in.From, b.Held)
 	m.send(in.From.Address, message.LeaderResponse{ID: b.ID, Held: m.heldNumber()})
+	voter, held := in.From.Voter(), m.durable.Held
+	if b.Held.Less(held.Number) && held.Roster.IsVoter(voter) && !b.Held.Roster.IsVoter(voter) {
+		m.sendQuery(in.From.Address)
+	}
 	if !m.claim().IsZero() {
 		return
 	}

@@ -103,22 +103,111 @@ func TestAWitnessNeverLeads(t *testing.T) {
 }
 
 // The newest state is held only by a witness, which leads provisionally. A voter of that state that
-// holds nothing gets it and is elected.
+// holds nothing gets it and is elected, also if it was not shown the state before it followed.
 func TestAWitnessHandsItsStateToAVoter(t *testing.T) {
-	b := newBus(t, 3, 3)
-	b.nodes[0].durable.Held = state(3, 3, 0, 2)
-	b.nodes[0].conf = func(c *statemachine.Config) { c.Traits.Preference = never }
-	b.start(0)
-	b.until(5*lan.TTLTimeout, "provisional leader", func() bool {
-		return b.view(0).Role == member.Provisional
-	})
-	b.start(1)
-	took := b.until(lan.TTLTimeout, "n2 as leader", func() bool { return b.quorate() == 1 })
-	if most := lan.RetryInterval + 10*lan.HeartbeatInterval; took > most {
-		t.Errorf("n2 leads after %v, want at most %v", took, most)
+	for _, lost := range []bool{false, true} {
+		b := newBus(t, 3, 3)
+		b.nodes[0].durable.Held = state(3, 3, 0, 2)
+		b.nodes[0].conf = func(c *statemachine.Config) { c.Traits.Preference = never }
+		b.start(0)
+		b.until(5*lan.TTLTimeout, "provisional leader", func() bool {
+			return b.view(0).Role == member.Provisional
+		})
+		if lost {
+			b.cut = func(m message.Message) bool {
+				return m.From.Address == addr(0) && m.Body.Kind() == message.KindLeaderQuery
+			}
+		}
+		b.start(1)
+		if lost {
+			b.until(lan.TTLTimeout, "follower", func() bool { return b.view(1).Role == member.Following })
+			b.heal()
+		}
+		took := b.until(lan.TTLTimeout, "n2 as leader", func() bool { return b.quorate() == 1 })
+		if most := lan.RetryInterval + 10*lan.HeartbeatInterval; took > most {
+			t.Errorf("n2 leads after %v, want at most %v", took, most)
+		}
+		if v := b.view(1).Version; v != 4 {
+			t.Errorf("n2 leads version %d, want 4", v)
+		}
 	}
-	if v := b.view(1).Version; v != 4 {
-		t.Errorf("n2 leads version %d, want 4", v)
+}
+
+// The newest state is held only by witnesses. The only other voter holds an earlier one, in which
+// it has no vote yet, so it cannot stand. It gets the newest state from them, whether it follows
+// one, looks for a leader, or leads provisionally itself.
+func TestWitnessesHandTheirStateToAVoterThatHoldsLess(t *testing.T) {
+	for _, order := range [][]int{{1, 2, 0}, {0, 1, 2}} {
+		b := newBus(t, 3, 3)
+		earlier := state(3, 3, 1, 2)
+		earlier.Roster[0].Status = member.Joining
+		b.nodes[0].durable.Held = earlier
+		for _, i := range []int{1, 2} {
+			b.nodes[i].durable.Held = state(3, 3, 2, 2)
+			b.nodes[i].conf = func(c *statemachine.Config) { c.Traits.Preference = never }
+		}
+		b.start(order[0])
+		b.until(5*lan.TTLTimeout, "provisional leader", func() bool {
+			return b.view(order[0]).Role == member.Provisional
+		})
+		b.start(order[1], order[2])
+		b.until(lan.TTLTimeout, "n1 as leader", func() bool { return b.quorate() == 0 })
+	}
+}
+
+// A node takes a newer state in which it has a vote if it has none in the state that it holds, and
+// if a voter of that state shows it. It shows its own state to such a voter.
+func TestStatesWithAVoteAreShownAndTaken(t *testing.T) {
+	earlier, newer := state(3, 3, 1, 2), state(3, 3, 2, 2)
+	earlier.Roster[0].Status = member.Joining
+	later := earlier
+	later.Number = newer.Number
+	stranger := run(1, 1)
+	stranger.StoreID[1]++
+	for name, tc := range map[string]struct {
+		held, shown member.State
+		from        member.Identity
+		takes       bool
+	}{
+		"a newer state":                {earlier, newer, run(1, 1), true},
+		"an earlier one":               {newer, earlier, run(1, 1), false},
+		"no newer vote":                {state(3, 3, 1, 2), newer, run(1, 1), false},
+		"no vote in it":                {earlier, later, run(1, 1), false},
+		"a newer state of no voter":    {earlier, newer, stranger, false},
+		"a state, where none was held": {member.State{}, newer, stranger, true},
+	} {
+		b := newBus(t, 3, 3)
+		b.nodes[0].durable.Held = tc.held
+		b.start(0)
+		in := event(1, member.Claim{}, message.LeaderQuery{ID: 1, Held: tc.shown})
+		in.From = tc.from
+		b.hand(in)
+		want := tc.held.Number
+		if tc.takes {
+			want = tc.shown.Number
+		}
+		if got := b.nodes[0].durable.Held.Number; got != want {
+			t.Errorf("%s: holds %v, want %v", name, got, want)
+		}
+	}
+	b := newBus(t, 3, 3)
+	b.nodes[0].durable.Held = newer
+	b.start(0)
+	earlier.Roster[0].Status, earlier.Roster[1].Status = member.Active, member.Joining
+	for name, tc := range map[string]struct {
+		held  member.State
+		shows bool
+	}{
+		"nothing":              {member.State{}, true},
+		"no vote":              {earlier, true},
+		"an earlier vote":      {state(3, 3, 1, 2), false},
+		"the same state":       {newer, false},
+		"a state without vote": {state(1, 3, 3, 0), false}, // newer
+	} {
+		out := b.hand(event(1, member.Claim{}, message.LeaderQuery{ID: 1, Held: tc.held}))
+		if got := len(bodies[message.LeaderQuery](out.Send)) > 0; got != tc.shows {
+			t.Errorf("asked by a voter that holds %s: shows its state: %t, want %t", name, got, tc.shows)
+		}
 	}
 }
 

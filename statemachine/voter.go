@@ -33,7 +33,7 @@ func (m *Machine) onProposal(in message.Message, b message.Proposal) {
 		return
 	}
 	if b.Stage == message.Pre {
-		m.learnIfEmpty(in.From, b.State)
+		m.learnIfVoteless(in.From, b.State)
 		if m.mustProve(in.From, b) {
 			m.deferred = in
 			m.askReach()
@@ -101,12 +101,17 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 	m.trace(t)
 }
 
-// learnIfEmpty takes the state that another node shows if this node holds nothing and has a vote in
-// that state. A pre proposal shows the state that it is based on, so that no vote outlives that
-// state. A query for a leader shows the state of its sender, because a sender without a vote in
-// that state cannot start an election itself.
-func (m *Machine) learnIfEmpty(from member.Identity, s member.State) {
-	if m.heldNumber().IsZero() && s.Roster.IsVoter(m.self.Voter()) {
+// learnIfVoteless takes the newer state that another node shows if this node has a vote in that
+// state and none in the state that it holds, if any. A pre proposal shows the state that it is
+// based on, so that no vote outlives that state. A query for a leader shows the state of its
+// sender, because a sender that may not lead, or has no vote in that state, cannot start an
+// election itself.
+func (m *Machine) learnIfVoteless(from member.Identity, s member.State) {
+	held, self := m.durable.Held, m.self.Voter()
+	if held.Roster.IsVoter(self) || !held.IsZero() && !held.Roster.IsVoter(from.Voter()) {
+		return
+	}
+	if s.Roster.IsVoter(self) {
 		m.learnState(from, s)
 	}
 }

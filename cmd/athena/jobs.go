@@ -161,7 +161,8 @@ func newDisable() *cobra.Command {
 		Short: "keep a member or a host from leading a job",
 		Long: "MEMBER is an address or a name, and need not be running. It cannot lead the job until\n" +
 			"athena jobs enable. If it leads now, it loses the leadership immediately, even if it does\n" +
-			"not respond. Locks of the job are not affected.\n\n" +
+			"not respond: the next leader can start its command while that of this member still ends.\n" +
+			"Locks of the job are not affected.\n\n" +
 			"With --host instead of MEMBER, no member whose address has that host can lead, including\n" +
 			"members that join later." + needsWrite,
 		Example: "  athena jobs disable billing n3\n" +

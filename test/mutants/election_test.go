@@ -103,8 +103,8 @@ var election = []Mutant{
 			New:  "case false:\n",
 		}, {
 			File: "statemachine/voter.go",
-			Old:  "if b.Stage == message.Pre {\n\t\tm.learnIfEmpty",
-			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnIfEmpty",
+			Old:  "if b.Stage == message.Pre {\n\t\tm.learnIfVoteless",
+			New:  "if b.Founding && b.Stage == message.Pre {\n\t\tm.learnIfVoteless",
 		}},
 		Test: "TestVotersThatHoldNothingTakeTheState",
 	},

@@ -9,10 +9,43 @@ var founding = []Mutant{
 		Rule: "4: a query shows the held state, and a voter of it that holds nothing takes it",
 		Edits: []Edit{{
 			File: "statemachine/discovery.go",
-			Old:  "\tm.learnIfEmpty(in.From, b.Held)\n",
+			Old:  "\tm.learnIfVoteless(in.From, b.Held)\n",
 			New:  "",
 		}},
 		Test: "TestFounderWithoutAVoteShowsItsState",
+	},
+	{
+		Name: "state-with-a-vote-ignored",
+		Rule: "4: a node without a vote in its state takes a newer one in which it has one",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "!held.IsZero() && !held.Roster.IsVoter(from.Voter()) {",
+			New:  "!held.IsZero() {",
+		}},
+		Test:    "TestWitnessesHandTheirStateToAVoterThatHoldsLess",
+		Package: "statemachine",
+	},
+	{
+		Name: "state-of-a-stranger-taken",
+		Rule: "4: such a state is taken only from a voter of the held one",
+		Edits: []Edit{{
+			File: "statemachine/voter.go",
+			Old:  "if held.Roster.IsVoter(self) || !held.IsZero() && !held.Roster.IsVoter(from.Voter()) {",
+			New:  "if held.Roster.IsVoter(self) {",
+		}},
+		Test:    "TestStatesWithAVoteAreShownAndTaken",
+		Package: "statemachine",
+	},
+	{
+		Name: "asked-node-keeps-its-state",
+		Rule: "4: a node shows its state to a voter of it that asks with an earlier one and no vote",
+		Edits: []Edit{{
+			File: "statemachine/discovery.go",
+			Old:  "if b.Held.Less(held.Number) &&",
+			New:  "if false && b.Held.Less(held.Number) &&",
+		}},
+		Test:    "TestStatesWithAVoteAreShownAndTaken",
+		Package: "statemachine",
 	},
 	{
 		Name: "founds-beside-a-state",

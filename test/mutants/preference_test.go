@@ -24,11 +24,11 @@ var preferences = []Mutant{
 	},
 	{
 		Name: "witness-keeps-its-state",
-		Rule: "4: a witness shows its state to a voter of it that follows it and holds nothing",
+		Rule: "4: a witness that leads provisionally shows its state to a voter of it that follows it",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "if m.role == member.Provisional && in.Cluster.IsZero() {",
-			New:  "if m.role == member.Seeking && in.Cluster.IsZero() {",
+			Old:  "if m.role == member.Provisional {\n\t\tm.showHeld",
+			New:  "if m.role == member.Seeking {\n\t\tm.showHeld",
 		}},
 		Test:    "TestAWitnessHandsItsStateToAVoter",
 		Package: "statemachine",

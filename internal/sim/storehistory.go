@@ -58,6 +58,9 @@ func (k *checker) checkStored(p *process, old paxos.Durable) {
 	if d.Promised != old.Promised || d.Accepted.ID != old.Accepted.ID {
 		k.noteCopyActs(p, old)
 	}
+	if d.Held.Number != old.Held.Number { // it counts for the commit
+		k.noteCopyActs(p, d)
+	}
 	k.checkStoredPromise(p, old, d)
 	k.checkStoredVote(p, old, d)
 	k.checkStoredState(p, old, d)

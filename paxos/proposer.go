@@ -299,6 +299,9 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
 }
 
+// IsOutbid reports whether a voter promised a later ballot than that of the current attempt.
+func (p Proposer) IsOutbid() bool { return p.round > p.Attempt.ID.Ballot.Round }
+
 // SeeVersion makes the version of the next election at least the given one.
 func (p Proposer) SeeVersion(version uint64) Proposer {
 	p.version = max(p.version, version)

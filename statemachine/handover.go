@@ -22,6 +22,7 @@ type operatorState struct {
 	nextAt  time.Time // when to send MemberLeave again
 	// successors are proposed instead of this node until handOverUntil, in order of preference. If
 	// named is set, only the first successor is proposed; if proven is set, one that hears M voters.
+	// proven is set until an attempt fails, except because of a promise to another proposer.
 	successors    []member.Address
 	named, proven bool
 	save          time.Duration // how long saves of the first successor take
@@ -284,7 +285,7 @@ func (m *Machine) proposeSuccessor() {
 	case o.named:
 		candidates, o.named = candidates[:1], false
 	case proven:
-		candidates, o.proven = candidates[:min(len(candidates), message.MaxSuccessors)], false
+		candidates = candidates[:min(len(candidates), message.MaxSuccessors)]
 	}
 	m.beginElection(proven, candidates...)
 }

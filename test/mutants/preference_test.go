@@ -121,6 +121,15 @@ var preferences = []Mutant{
 		Package: "statemachine",
 	},
 	{
+		Name: "proof-asked-once",
+		Rule: "6, leaving leader: after a later ballot a successor still proves that it hears M voters",
+		Edits: []Edit{{
+			File: "statemachine/election.go",
+			Old:  "(m.asksNamed() || m.propose.IsOutbid())",
+			New:  "m.asksNamed()",
+		}},
+	},
+	{
 		Name: "refusal-to-lead-ignored",
 		Rule: "6, leaving leader: a successor that refuses to lead is not elected",
 		Edits: []Edit{{

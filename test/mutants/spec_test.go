@@ -90,6 +90,7 @@ var unspecified = map[string]string{
 	"hand-over-at-once":                   "no safety depends on traits and preference",
 	"hands-over-to-the-cut-off":           "no safety depends on traits and preference",
 	"successor-without-proof":             "which successor is proposed",
+	"proof-asked-once":                    "which successor is proposed",
 	"refusal-to-lead-ignored":             "which successor is proposed",
 	"short-leaderships-forgotten":         "no safety depends on traits and preference",
 	"active-since-survives-silence":       "no safety depends on traits and preference",

@@ -187,6 +187,9 @@ func (l *Lease) beginUse(parent context.Context) (ctx context.Context, end func(
 	r := &run{cancel, make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.Remaining() == 0 { // after a pause of the process, the caller may run before the timer
+		l.endLocked(ErrLeaseEnded)
+	}
 	if l.cause != nil {
 		cancel(l.cause)
 	}

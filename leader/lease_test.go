@@ -184,6 +184,18 @@ func TestTermDo(t *testing.T) {
 	}
 }
 
+// TestDoReadsTheClock checks that Do runs no function under a lapsed lease. The process was paused,
+// and the caller of Do runs before the timer.
+func TestDoReadsTheClock(t *testing.T) {
+	now := time.Now()
+	l := leaseFor(func() time.Time { return now }, time.Hour)
+	now = now.Add(time.Hour)
+	err := l.Term().Do(t.Context(), func(context.Context) error { return errBoom })
+	if err != ErrLeaseEnded || l.Term().Err() != ErrLeaseEnded {
+		t.Errorf("got %v, err %v; want ErrLeaseEnded of both", err, l.Term().Err())
+	}
+}
+
 func TestOnlyTheFirstCauseCounts(t *testing.T) {
 	l := leaseFor(time.Now, time.Hour)
 	l.End(ErrSuperseded)

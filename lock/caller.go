@@ -110,6 +110,8 @@ func (c *caller) tryPermit(ctx context.Context) (*leader.Lease, error) {
 		return lease, err
 	case !placed && p.before < maxQueue:
 		_, err = c.place.Set(ctx, place)
+	case placed && p.before >= maxQueue: // many joined the queue at the same time
+		err = c.place.Drop(ctx, p.own.Token)
 	}
 	return nil, err
 }

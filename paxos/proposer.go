@@ -299,8 +299,13 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 	return p.SeeRound(promised.Ballot.Round).SeeVersion(promised.Version)
 }
 
-// IsOutbid reports whether a voter promised a later ballot than that of the current attempt.
-func (p Proposer) IsOutbid() bool { return p.round > p.Attempt.ID.Ballot.Round }
+// IsInconclusive reports whether the current attempt would fail for another reason than its
+// candidates: it lacks votes, or a voter promised a later ballot.
+func (p Proposer) IsInconclusive() bool {
+	t := &p.Attempt
+	return p.round > t.ID.Ballot.Round ||
+		t.votes.countVotes(electorate{t.Base.Roster, t.quorum, t.seeds}) != won
+}
 
 // SeeVersion makes the version of the next election at least the given one.
 func (p Proposer) SeeVersion(version uint64) Proposer {

@@ -22,7 +22,8 @@ type operatorState struct {
 	nextAt  time.Time // when to send MemberLeave again
 	// successors are proposed instead of this node until handOverUntil, in order of preference. If
 	// named is set, only the first successor is proposed; if proven is set, one that hears M voters.
-	// proven is set until an attempt fails, except because of a promise to another proposer.
+	// proven is set until an attempt fails although it has M votes, and none is refused because of a
+	// later ballot.
 	successors    []member.Address
 	named, proven bool
 	save          time.Duration // how long saves of the first successor take

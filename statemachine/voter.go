@@ -108,10 +108,8 @@ func (m *Machine) traceVote(in message.Message, b message.Proposal, v message.Vo
 // election itself.
 func (m *Machine) learnIfVoteless(from member.Identity, s member.State) {
 	held, self := m.durable.Held, m.self.Voter()
-	if held.Roster.IsVoter(self) || !held.IsZero() && !held.Roster.IsVoter(from.Voter()) {
-		return
-	}
-	if s.Roster.IsVoter(self) {
+	believed := held.IsZero() || held.Roster.IsVoter(from.Voter())
+	if believed && !held.Roster.IsVoter(self) && s.Roster.IsVoter(self) {
 		m.learnState(from, s)
 	}
 }

@@ -70,7 +70,7 @@ func (k *checker) hasForgotten(v member.Voter, d paxos.Durable) bool {
 }
 
 // noteCopyActs records that a restored store voted, took a state or supports a leader, although it
-// has forgotten votes or states, as it does if no other node that remembers them has heard it before.
+// has forgotten votes or states, as it does if no other node that remembers has heard it before.
 func (k *checker) noteCopyActs(p *process, d paxos.Durable) {
 	if k.void == "" && p.restored && k.hasForgotten(p.voter(), d) {
 		k.void = fmt.Sprintf("by %v, %s acted with a store that was restored from a copy",

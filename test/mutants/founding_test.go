@@ -19,8 +19,8 @@ var founding = []Mutant{
 		Rule: "4: a node without a vote in its state takes a newer one in which it has one",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "!held.IsZero() && !held.Roster.IsVoter(from.Voter()) {",
-			New:  "!held.IsZero() {",
+			Old:  "believed := held.IsZero() || held.Roster.IsVoter(from.Voter())",
+			New:  "believed := held.IsZero()",
 		}},
 		Test:    "TestWitnessesHandTheirStateToAVoterThatHoldsLess",
 		Package: "statemachine",
@@ -30,8 +30,8 @@ var founding = []Mutant{
 		Rule: "4: such a state is taken only from a voter of the held one",
 		Edits: []Edit{{
 			File: "statemachine/voter.go",
-			Old:  "if held.Roster.IsVoter(self) || !held.IsZero() && !held.Roster.IsVoter(from.Voter()) {",
-			New:  "if held.Roster.IsVoter(self) {",
+			Old:  "believed := held.IsZero() || held.Roster.IsVoter(from.Voter())",
+			New:  "believed := true",
 		}},
 		Test:    "TestStatesWithAVoteAreShownAndTaken",
 		Package: "statemachine",

@@ -122,10 +122,10 @@ var preferences = []Mutant{
 	},
 	{
 		Name: "proof-asked-once",
-		Rule: "6, leaving leader: after a later ballot a successor still proves that it hears M voters",
+		Rule: "6, leaving leader: after an attempt that lacks votes a successor still proves itself",
 		Edits: []Edit{{
 			File: "statemachine/election.go",
-			Old:  "(m.asksNamed() || m.propose.IsOutbid())",
+			Old:  "(m.asksNamed() || m.propose.IsInconclusive())",
 			New:  "m.asksNamed()",
 		}},
 	},

@@ -47,7 +47,8 @@ type Status struct {
 	// authority.
 	MissingSeeds []MissingSeed
 	// PeerFaults are faults of other nodes that this node has seen in the last two minutes, sorted: it
-	// refuses the process at the address, or cannot dial it, though that process has connected.
+	// refuses the process at the address, or cannot dial it, though that process has connected. An
+	// active member is also listed after this node has not been able to connect to it for 30 s.
 	PeerFaults []PeerFault
 	// LeaseRemaining is how long this node keeps its authority if its lease is not extended; 0 if the
 	// node has no authority.

@@ -3,6 +3,8 @@
 package test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,6 +214,38 @@ func TestStackSilentFollower(t *testing.T) {
 				heard + lan().TTLTimeout + roundTrip + oneWay})
 		s.Heal()
 		s.Within(rejoined(), "one cluster", s.settled)
+		c.holds()
+	})
+}
+
+// A cut between two followers disturbs neither them nor their leader. But without the leader they
+// elect no other, so both name the cut in their status.
+func TestStackFollowersCutFromEachOther(t *testing.T) {
+	t.Parallel()
+	inFormedStack(t, 3, func(t *testing.T, s *stack) {
+		leader := s.leader()
+		rest := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == leader })
+		c := s.calm(0, 1, 2)
+		named := func() (nodes []int) {
+			for i := range 3 {
+				if len(s.Node(i).Status().PeerFaults) > 0 {
+					nodes = append(nodes, i)
+				}
+			}
+			return nodes
+		}
+		s.Cut(rest[0], rest[1])
+		s.Cut(rest[1], rest[0])
+		s.Within(2*time.Minute, "both name the cut", func() bool {
+			return slices.Equal(named(), rest)
+		})
+		fault := s.Node(rest[0]).Status().PeerFaults[0]
+		if fault.Address != s.Node(rest[1]).Self().Address ||
+			!strings.HasPrefix(fault.Why, "active, but this node cannot reach it: ") {
+			t.Errorf("got %v", fault)
+		}
+		s.Heal()
+		s.Within(time.Minute, "nothing to name", func() bool { return len(named()) == 0 })
 		c.holds()
 	})
 }

@@ -40,6 +40,9 @@ func (o *Observer) ObserveConnection(r mesh.Report) {
 	if o.faults.noteReport(r) || r.Kind != mesh.ReportOneWay {
 		o.logReport(r)
 	}
+	if r.Kind == mesh.ReportUnreachable {
+		o.peers.noteFailedDial(r.Peer)
+	}
 	switch {
 	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
 		r.Kind == mesh.ReportStreamRefused || r.Kind == mesh.ReportOneWay:

@@ -56,9 +56,10 @@ func TestNewClusterPrevented(t *testing.T) {
 		State: State{View: roleOf(member.Provisional, 1, one, two)}, quorum: 2,
 		cfg: &Config{Size: 3, Seeds: addresses(1, 2, 3)},
 		peers: map[member.Address]peerStatus{
-			two.Address: {two.Address, two.StoreID, true, false, "follows this node"},
-			three.Address: {three.Address, three.StoreID, true, true,
-				"knows no leader, holds version 4.0"},
+			two.Address: {address: two.Address, store: two.StoreID, reached: true,
+				text: "follows this node"},
+			three.Address: {address: three.Address, store: three.StoreID, reached: true, holds: true,
+				text: "knows no leader, holds version 4.0"},
 		},
 	}
 	want := "leads provisionally until 2 of 3 members are up: 2 joined, but the state of a cluster " +

@@ -5,14 +5,15 @@ package observe
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/member"
 )
 
-// MissingTimeout is how long a seed must be missing before that is logged: longer than a restart
-// takes.
+// MissingTimeout is how long a seed must be missing, or a member out of reach, before that is
+// logged: longer than a restart takes.
 const MissingTimeout = 30 * time.Second
 
 // MissingSeed is a seed that is not an active member although there is a leader.
@@ -21,10 +22,12 @@ type MissingSeed struct {
 	Why     string // its last answer to this node, or why it did not answer
 }
 
-// missingLog contains the missing seeds. The event loop updates it every WarnInterval.
+// missingLog contains the missing seeds, and the active members out of reach. The event loop
+// updates it every WarnInterval.
 type missingLog struct {
 	next  time.Time // when to check again
 	seeds map[member.Address]missingSince
+	cut   []PeerFault
 }
 
 // missingSince is when a seed was first found missing, and whether that was logged.
@@ -48,6 +51,17 @@ func (o *Observer) listMissing(s State, peers map[member.Address]peerStatus) (li
 	return list
 }
 
+// listCutOff returns the active members that this node has not reached for MissingTimeout. They may
+// still follow the leader, but when it leaves, this node and they do not elect another.
+func listCutOff(s State, peers map[member.Address]peerStatus) (list []PeerFault) {
+	for _, m := range s.View.Members {
+		if p := peers[m.Address]; m.Status == member.Active && p.cut && !s.Leader.isZero() {
+			list = append(list, PeerFault{m.Address, "active, but this node cannot reach it: " + p.text})
+		}
+	}
+	return list
+}
+
 // warnMissing logs which seeds are missing, and which are back, if a check is due. The event loop
 // calls it in each turn.
 func (o *Observer) warnMissing(now time.Time, s State) {
@@ -56,7 +70,15 @@ func (o *Observer) warnMissing(now time.Time, s State) {
 		return
 	}
 	l.next = now.Add(WarnInterval)
-	missing := o.listMissing(s, o.peers.listStatuses(s.Held, o.cfg.silentTimeout()))
+	peers := o.peers.listStatuses(s.Held, o.cfg.silentTimeout())
+	missing, cut := o.listMissing(s, peers), listCutOff(s, peers)
+	for _, f := range cut {
+		if !slices.Contains(l.cut, f) {
+			o.log.Warn("an active member cannot be reached", slog.String("peer", addressText(f.Address)),
+				slog.String("why", safetext.OneLine(f.Why, maxErrorBytes)))
+		}
+	}
+	l.cut = cut
 	current := map[member.Address]missingSince{}
 	for _, m := range missing {
 		known, ok := l.seeds[m.Address]

@@ -47,6 +47,8 @@ type peerLog struct {
 type peer struct {
 	address member.Address
 	fault   error          // why there is no connection; nil after a message
+	failing time.Time      // when the first attempt to connect failed; zero after a connection
+	tried   time.Time      // when the last one failed
 	at      time.Time      // when the last message arrived
 	store   member.StoreID // the store of its sender
 	claim   member.Claim   // the claim in the last message
@@ -116,6 +118,24 @@ func (p *peerLog) noteFault(from member.Address, err error) {
 	}
 }
 
+// noteFailedDial records that an attempt to connect to a peer failed.
+func (p *peerLog) noteFailedDial(to member.Address) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.byAddress[to]; one != nil {
+		one.tried = time.Now()
+		if one.failing.IsZero() {
+			one.failing = one.tried
+		}
+	}
+}
+
+// isCutOff reports whether attempts to connect to the peer have failed for MissingTimeout.
+func (p *peer) isCutOff() bool {
+	return !p.failing.IsZero() && time.Since(p.failing) >= MissingTimeout &&
+		time.Since(p.tried) < faultTimeout
+}
+
 // noteRefusal records that a peer has permanently refused this node. The transport repeats a
 // refusal that lasts every minute.
 func (p *peerLog) noteRefusal(from member.Address, err error) {
@@ -147,6 +167,9 @@ func (p *peerLog) noteConnected(from member.Address) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.refused, from)
+	if one := p.byAddress[from]; one != nil {
+		one.failing = time.Time{}
+	}
 }
 
 // noteMessage records what a message reveals about its sender.
@@ -228,6 +251,7 @@ type peerStatus struct {
 	reached bool           // a message arrived within the timeout
 	holds   bool           // the node is reached and reported a state of a cluster
 	text    string         // its last answer, or why there is no answer
+	cut     bool           // attempts to connect have failed for MissingTimeout
 }
 
 // String returns "address (text)".
@@ -243,7 +267,7 @@ func (p *peerLog) listStatuses(
 	defer p.mu.Unlock()
 	list := map[member.Address]peerStatus{}
 	for _, one := range p.allPeers() {
-		s := peerStatus{address: one.address, store: one.store}
+		s := peerStatus{address: one.address, store: one.store, cut: one.isCutOff()}
 		switch {
 		case one.fault != nil:
 			s.text = faultText(one.fault)

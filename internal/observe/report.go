@@ -33,7 +33,7 @@ func (o *Observer) ReadReport(now time.Time, s State) Report {
 		NoLeader:   o.explainNoLeader(s, peers),
 		OtherSeeds: o.peers.otherSeeds(),
 		Missing:    o.listMissing(s, peers),
-		Faults:     o.faults.listFaults(),
+		Faults:     append(o.faults.listFaults(), listCutOff(s, peers)...),
 		Counts:     o.Metrics.readCounts(),
 	}
 	for addr, p := range peers {
@@ -48,6 +48,7 @@ func (o *Observer) ReadReport(now time.Time, s State) Report {
 		r.NoLeader = r.NotSaving
 	}
 	slices.SortFunc(r.Silent, member.Address.Compare)
+	slices.SortStableFunc(r.Faults, func(a, b PeerFault) int { return a.Address.Compare(b.Address) })
 	o.history.fillReport(now, !s.Leader.isZero(), &r)
 	return r
 }

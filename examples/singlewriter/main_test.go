@@ -148,6 +148,12 @@ func testSchema(t *testing.T, url string) {
 	if err := write(ctx, db, "guarded", 3, "n2", 4); err == nil {
 		t.Error("a write with token 4 after begin with 5 was taken")
 	}
+	for token, want := range map[int]bool{4: false, 5: true} {
+		_, err := db.ExecContext(ctx, "UPDATE guarded SET number = 2, token = $1", token)
+		if taken := err == nil; taken != want {
+			t.Errorf("an update with token %d after begin with 5: %v, want it taken: %t", token, err, want)
+		}
+	}
 	testPages(t, db)
 	// If one write of a transaction is refused, the whole transaction is refused.
 	tx, err := db.BeginTx(ctx, nil)

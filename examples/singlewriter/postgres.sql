@@ -10,9 +10,10 @@ CREATE TABLE guarded (
 	token  BIGINT NOT NULL
 );
 
--- Each row shows the token of its writer. If the token is lower than the greatest one, the
--- row and its transaction are refused. The update locks the fence until the transaction
--- ends, so that no greater token can be shown meanwhile.
+-- Each row shows the token of its writer, so an UPDATE must set it. If the token is lower than
+-- the greatest one, the row and its transaction are refused. The trigger locks the fence until
+-- the transaction ends, so that no greater token can be shown meanwhile. A read or a DELETE shows
+-- no token: its transaction must begin with the UPDATE of the fence.
 CREATE FUNCTION show_token() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	UPDATE fence SET token = NEW.token WHERE token <= NEW.token;
@@ -22,7 +23,8 @@ BEGIN
 	END IF;
 	RETURN NEW;
 END $$;
-CREATE TRIGGER fenced BEFORE INSERT ON guarded FOR EACH ROW EXECUTE FUNCTION show_token();
+CREATE TRIGGER fenced BEFORE INSERT OR UPDATE ON guarded
+	FOR EACH ROW EXECUTE FUNCTION show_token();
 
 -- The same table without a guard, for comparison.
 CREATE TABLE unguarded (

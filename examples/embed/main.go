@@ -10,7 +10,8 @@
 //	ADDR=127.0.0.1:7002 DATA_DIR=try/2 try/embed $seeds &
 //	ADDR=127.0.0.1:7003 DATA_DIR=try/3 try/embed $seeds &
 //
-// Then kill %1 makes a process leave, and kill -9 %2 makes one fail.
+// Then kill %1 makes a process leave. Start it again before kill -9 %2, which makes one fail: two
+// must run.
 package main
 
 import (

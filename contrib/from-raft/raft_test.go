@@ -143,14 +143,17 @@ func (f *fleet) workAs(i int) func(context.Context, leader.Term) error {
 func (f *fleet) main(
 	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
 ) error {
+	f.mu.Lock()
+	v := f.versions[i]
+	f.mu.Unlock()
+	if v == onRaft {
+		return f.mainOfRaft(ctx, i, cfg, opts...)
+	}
 	node, err := cluster.Start(ctx, cfg, opts...)
 	if err != nil {
 		return err
 	}
 	defer node.Leave(context.WithoutCancel(ctx))
-	f.mu.Lock()
-	v := f.versions[i]
-	f.mu.Unlock()
 	if v == onAthena {
 		job, err := election.OpenJob(ctx, node.Records(), "billing", election.JobOptions{})
 		if err != nil {
@@ -163,9 +166,28 @@ func (f *fleet) main(
 		return err
 	}
 	defer f.stopRaft(i)
-	if v == onBoth {
-		return runUnderBoth(ctx, r.LeaderCh(), node.Records(), "billing", f.workAs(i))
+	return runUnderBoth(ctx, r.LeaderCh(), node.Records(), "billing", f.workAs(i))
+}
+
+// mainOfRaft is the Main of a process that only joins the cluster: its work does not wait for it.
+func (f *fleet) mainOfRaft(
+	ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option,
+) error {
+	var joining sync.WaitGroup
+	defer joining.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	joining.Go(func() {
+		if node, err := cluster.Start(ctx, cfg, opts...); err == nil {
+			<-ctx.Done()
+			_ = node.Leave(context.WithoutCancel(ctx))
+		}
+	})
+	r, err := f.startRaft(i)
+	if err != nil {
+		return err
 	}
+	defer f.stopRaft(i)
 	return runUnderRaft(ctx, r.LeaderCh(), f.workAs(i))
 }
 

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
 
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/transport"
 )
 
 // killNode ends a node as if its process were killed.
@@ -257,6 +259,32 @@ func TestAnnounceEndInVain(t *testing.T) {
 			t.Error("without a directory: no error")
 		}
 		w.nodes = nil
+	})
+}
+
+// TestAnnounceEndToAStranger checks that a node that holds no state logs and counts nothing when
+// it refuses an announcement, which comes from another port than that of the address.
+func TestAnnounceEndToAStranger(t *testing.T) {
+	inDurableWorld(t, 3, func(t *testing.T, w *world) {
+		for _, n := range w.nodes {
+			w.killNode(n)
+		}
+		cfg := w.config(0, w.profile)
+		w.durable() // other directories
+		w.nodes = nil
+		j, logger := keep(zerolog.WarnLevel)
+		other := w.add(1, Config{}, logger)
+		listen := func(transport.Config) (transport.Network, error) { return w.net.Listen(address(9)) }
+		err := AnnounceEnd(t.Context(), cfg, append(w.options(0), WithTransport(listen))...)
+		if err == nil || !strings.Contains(err.Error(), "0 of 2 members know") {
+			t.Errorf("got %v, want that no node knows", err)
+		}
+		if lines, _ := j.about(claimText); len(lines) > 0 {
+			t.Errorf("got %q, want no line", lines)
+		}
+		if n := other.Status().Transport.Handshakes["refused"]; n > 0 {
+			t.Errorf("%d handshakes are counted as refused, want none", n)
+		}
 	})
 }
 

@@ -57,7 +57,7 @@ func (a *Announcer) Tell(
 	stop := context.AfterFunc(ctx, func() { conn.Close(transport.CodeTimeout, shutdownReason) })
 	defer stop()
 	id := rand.Uint64() | 1 // 0 would make it a probe
-	reader, _, err := m.greetAs(conn, to, Ends{ID: id})
+	reader, _, err := m.greetAs(conn, to, Ends{ID: id, Lost: id})
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,12 @@ type Ends struct {
 	// never adopted.
 	ID uint64
 	// Lost is the ID of the last connection that the peer dialed to this dialer. The dialer has lost
-	// it. Lost is 0 if the peer has dialed none.
+	// it. Lost is 0 if the peer has dialed none, and ID if the dialer is an Announcer.
 	Lost uint64
 }
+
+// announces reports whether the dialer only announces that its process has ended.
+func (e Ends) announces() bool { return e.Lost == e.ID }
 
 // Verdict is the choice between two connections of the same pair of nodes.
 type Verdict uint8

@@ -246,7 +246,9 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 		case transport.CodeEarlierRun:
 			result = ResultEarlierRun
 		}
-		m.stats.handshakes[result].Add(1)
+		if !l.ends.announces() {
+			m.stats.handshakes[result].Add(1)
+		}
 		l.end(refusal.Code, refusal.Reason, refusal)
 		return
 	}

@@ -36,3 +36,31 @@ func TestALaterRunWaitsForTheEarlierOne(t *testing.T) {
 		}
 	}
 }
+
+// TestAnnouncementOfAnEarlierRun checks that an announcement is no warning of a copied store if a
+// later run has connected before it arrives.
+func TestAnnouncementOfAnEarlierRun(t *testing.T) {
+	for _, announces := range []bool{false, true} {
+		reports := 0
+		m := &Mesh{handler: &losses{}, self: addrA, reports: reporter{to: func(Report) { reports++ }}}
+		p := newPeer(m, addrB)
+		connect := func(run uint64, ends Ends) *transport.CloseError {
+			l := newLink(p, idleConn{}, ends)
+			l.who = member.Identity{Address: addrB, Incarnation: run}
+			return p.adoptLink(l, "")
+		}
+		if refusal := connect(2, Ends{Dialer: addrB, ID: 5}); refusal != nil {
+			t.Fatal(refusal)
+		}
+		ends, want := Ends{Dialer: addrB, ID: 7}, 1
+		if announces {
+			ends.Lost, want = ends.ID, 0
+		}
+		if got := connect(1, ends); got == nil || got.Code != transport.CodeEarlierRun {
+			t.Errorf("announces %v: got %v, want the refusal of an earlier run", announces, got)
+		}
+		if reports != want {
+			t.Errorf("announces %v: got %d reports, want %d", announces, reports, want)
+		}
+	}
+}

@@ -46,8 +46,8 @@ func (e *ClaimError) Error() string {
 		return who + ", which leads from here to this node itself: it must advertise an address that " +
 			"leads to it from every node, not localhost"
 	default:
-		return who + ", but does not answer there: correct the address that it advertises, or open " +
-			"its port"
+		return who + ", but does not answer there: correct the address that it advertises, or the name " +
+			"in DNS on this host, or open its port"
 	}
 }
 
@@ -56,7 +56,7 @@ func (e *ClaimError) Error() string {
 func (e *ClaimError) refusal() *transport.CloseError {
 	code, reason := transport.CodeUnproved,
 		"the process at %s, which this process advertises, does not answer as this process: correct the "+
-			"address that it advertises, or open the port"
+			"address that it advertises, or the name in DNS, or open the port"
 	switch {
 	case e.Answers:
 		code, reason = transport.CodeAddressTaken,

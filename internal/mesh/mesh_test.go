@@ -265,3 +265,12 @@ func TestDestinationOfForgottenPeer(t *testing.T) {
 		t.Errorf("after that: got peer %p, %v, want the one of the Mesh, %p", next, err, m.peers[d.addr])
 	}
 }
+
+// TestClaimNamesDNS checks that a node that did not reach a process at its address names its own
+// DNS too: if that is wrong, the process that it refuses is healthy.
+func TestClaimNamesDNS(t *testing.T) {
+	got := (&ClaimError{Address: addrA, Source: addrB}).Error()
+	if want := "or the name in DNS on this host, or open its port"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want it to end with %q", got, want)
+	}
+}

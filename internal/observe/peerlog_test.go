@@ -272,7 +272,7 @@ func TestFaultText(t *testing.T) {
 		{remote(transport.CodeAddressTaken, ""),
 			"another process answers at the address that this node advertises"},
 		{remote(transport.CodeUnproved, ""), "does not reach this node at the address that this node " +
-			"advertises: correct the address, or open the port"},
+			"advertises: correct the address, or the name in DNS, or open the port"},
 		{remote(transport.CodeAddressHeld, ""), "knows another store at the address that this node " +
 			"advertises: it waits until that one is silent and this node answers there"},
 		{remote(transport.CodeClosed, "the node goes"), "is shutting down"},

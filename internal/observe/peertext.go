@@ -123,7 +123,7 @@ func faultText(err error) string {
 		return "another process answers at the address that this node advertises"
 	case ok && closed.Remote && closed.Code == transport.CodeUnproved:
 		return "does not reach this node at the address that this node advertises: correct the " +
-			"address, or open the port"
+			"address, or the name in DNS, or open the port"
 	case ok && closed.Remote && closed.Code == transport.CodeAddressHeld:
 		return "knows another store at the address that this node advertises: it waits until that " +
 			"one is silent and this node answers there"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -168,7 +169,11 @@ func (p *peer) attemptDial(ctx context.Context) {
 	case errors.Is(cause, context.DeadlineExceeded):
 		// Hide that the attempt reached its deadline: a caller would take it for its own deadline.
 		if !errors.Is(err, transport.ErrUnknownHost) && !isMismatch(err) {
+			at, ok := errors.AsType[*net.OpError](err)
 			err = fmt.Errorf("%w from %s", transport.ErrNoAnswer, p.addr)
+			if ok {
+				err = &net.OpError{Op: at.Op, Net: at.Net, Addr: at.Addr, Err: transport.ErrNoAnswer}
+			}
 		}
 	}
 	p.mesh.stats.countFailed(err)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -271,6 +272,11 @@ func (p *peerLog) listStatuses(
 		switch {
 		case one.fault != nil:
 			s.text = faultText(one.fault)
+			at, _ := errors.AsType[*net.OpError](one.fault)
+			if s.text == errSilent.Error() && at != nil && at.Addr != nil &&
+				at.Addr.String() != one.address.String() { // a name that may lead to another host
+				s.text += " at " + at.Addr.String()
+			}
 		case time.Since(one.at) > timeout:
 			s.text = "no longer answers"
 		default:

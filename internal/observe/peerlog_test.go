@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"slices"
 	"syscall"
@@ -281,6 +282,24 @@ func TestFaultText(t *testing.T) {
 	} {
 		if got := faultText(c.err); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// TestSilentNameHasAnAddress checks that a peer that does not answer is shown with the address to
+// which its name leads here: the name may be wrong in DNS.
+func TestSilentNameHasAnAddress(t *testing.T) {
+	silent := &net.OpError{Op: "dial", Net: "udp", Err: transport.ErrNoAnswer,
+		Addr: &net.UDPAddr{IP: net.IPv4(10, 77, 2, 99), Port: 7000}}
+	for host, want := range map[string]string{
+		"n3":         "n3:7000 (no answer at 10.77.2.99:7000)",
+		"10.77.2.99": "10.77.2.99:7000 (no answer)",
+	} {
+		a := member.Address{Host: host, Port: 7000}
+		p := newPeerLog([]member.Address{a}, member.Address{})
+		p.noteFault(a, silent)
+		if got := p.listStatuses(member.State{}, time.Second)[a].String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -196,33 +196,39 @@ func quicConfig() *quic.Config {
 }
 
 func (n *network) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
-	addr, err := n.lookUp(ctx, to)
+	addr, only, err := n.lookUp(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	q, err := n.quic.Dial(ctx, addr, n.tls, n.config)
 	if err = n.finder.Explain(addr.String(), translateError(err)); err != nil {
+		if only { // otherwise the error would differ at each dial
+			err = &net.OpError{Op: "dial", Net: "udp", Addr: addr, Err: err}
+		}
 		return nil, fmt.Errorf("quicnet: dial %s: %w", to, err)
 	}
 	return n.newConn(q, time.Now().Add(finishTime))
 }
 
-// lookUp returns an address of a host that the socket can send to.
-func (n *network) lookUp(ctx context.Context, to member.Address) (*net.UDPAddr, error) {
+// lookUp returns an address of a host that the socket can send to, and whether it is the only one.
+func (n *network) lookUp(
+	ctx context.Context, to member.Address,
+) (addr *net.UDPAddr, only bool, err error) {
 	ip, err := netip.ParseAddr(to.Host)
 	ips := []netip.Addr{ip}
 	if err != nil {
 		if ips, err = n.resolve(ctx, to.Host); err != nil {
-			return nil, fmt.Errorf("%w (%s)", transport.ErrUnknownHost, resolveError(err))
+			return nil, false, fmt.Errorf("%w (%s)", transport.ErrUnknownHost, resolveError(err))
 		}
 	}
 	local, _ := n.packets.LocalAddr().(*net.UDPAddr)
 	if ips = sendableAddrs(local, ips); len(ips) == 0 {
-		return nil, fmt.Errorf("%w (no address is reachable from %v: listen on all addresses)",
+		return nil, false, fmt.Errorf("%w (no address is reachable from %v: listen on all addresses)",
 			transport.ErrUnknownHost, local)
 	}
 	ip = ips[n.dials.Add(1)%uint32(len(ips))]
-	return net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port)), nil
+	addr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(ip.Unmap(), to.Port))
+	return addr, len(ips) == 1, nil
 }
 
 // resolveError returns why a name was not resolved. The text does not change, although

@@ -205,6 +205,29 @@ func TestNamesAreResolvedAtEachDial(t *testing.T) {
 	})
 }
 
+// TestSilentNameIsReportedWithItsAddress checks that the report about a name that leads to a host
+// that does not answer has the address, unless there are several.
+func TestSilentNameIsReportedWithItsAddress(t *testing.T) {
+	for _, several := range []bool{false, true} {
+		inWorld(t, func(t *testing.T, w *world) {
+			ips := []netip.Addr{netip.MustParseAddr("10.0.0.99")}
+			if several {
+				ips = append(ips, netip.MustParseAddr("10.0.0.98"))
+			}
+			a := w.join(t, addrA, 1, func(c *Config) {
+				c.Resolve = func(context.Context, string) ([]netip.Addr, error) { return ips, nil }
+			})
+			a.Notify(member.Address{Host: "db-1.local", Port: 7000}, []byte("hello"))
+			err := a.nextReport(t, mesh.ReportUnreachable)
+			at, ok := errors.AsType[*net.OpError](err)
+			if !errors.Is(err, transport.ErrNoAnswer) || ok == several ||
+				ok && at.Addr.String() != "10.0.0.99:7000" {
+				t.Errorf("leads to %v: got %v", ips, err)
+			}
+		})
+	}
+}
+
 // TestLastAddressOfNameIsDialed lets the links of two nodes end while their names are not resolved:
 // the resolver refuses, or hangs. They are connected again before it answers.
 func TestLastAddressOfNameIsDialed(t *testing.T) {

@@ -70,14 +70,16 @@ func TestStatusOfADrainedNode(t *testing.T) {
 	}
 }
 
-// TestStatusNamesTheDisk checks that the status of a node blames a disk that does not answer.
+// TestStatusNamesTheDisk checks that status and why blame a disk that does not answer.
 func TestStatusNamesTheDisk(t *testing.T) {
 	f := pair(3)
 	f.NotSaving = "the disk does not answer"
-	_, stdout, _ := athena("status", "--admin", answering(t, f))
-	want := "the disk does not answer: do not restart another node\n"
-	if !strings.Contains(stdout, want) {
-		t.Errorf("status prints\n%s\nwant %q", stdout, want)
+	for _, verb := range []string{"status", "why"} {
+		_, stdout, _ := athena(verb, "--admin", answering(t, f))
+		want := "the disk does not answer: do not restart another node"
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%s prints\n%s\nwant %q", verb, stdout, want)
+		}
 	}
 }
 

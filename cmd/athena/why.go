@@ -41,7 +41,7 @@ func newWhy() *cobra.Command {
 		Ask: func(ctx context.Context, c *adminclient.Client, _ []string) (ask.Reply, error) {
 			s, err := c.Status(ctx)
 			return ask.Reply{
-				Answer: whyAnswer{s.NoLeader, s.PeerFaults, s.LastElection, s.TermSince},
+				Answer: whyAnswer{s.NoLeader, s.NotSaving, s.PeerFaults, s.LastElection, s.TermSince},
 				Table:  func(w io.Writer) { printWhy(w, s) },
 			}, err
 		},
@@ -51,6 +51,7 @@ func newWhy() *cobra.Command {
 // whyAnswer is the output of athena why -o json.
 type whyAnswer struct {
 	NoLeader     string               `json:"no_leader"`
+	NotSaving    string               `json:"not_saving"`
 	PeerFaults   []adminapi.PeerFault `json:"peer_faults"`
 	LastElection *adminapi.Election   `json:"last_election"`
 	TermSince    *time.Time           `json:"term_since"`
@@ -68,6 +69,9 @@ func printWhy(w io.Writer, s adminapi.Status) {
 		}
 	} else {
 		fmt.Fprintf(w, "No leader with authority: %s.\n", strings.TrimSuffix(s.NoLeader, "."))
+	}
+	if s.NotSaving != "" {
+		fmt.Fprintf(w, "disk: %s: do not restart another node.\n", s.NotSaving)
 	}
 	e := s.LastElection
 	if e == nil {

@@ -155,8 +155,7 @@ func (h *handler) findMember(field, text string) (adminapi.Member, error) {
 		return found[0], nil
 	case 0:
 		return adminapi.Member{}, &refusal{http.StatusConflict, adminapi.CodeNotActive,
-			fmt.Sprintf("%s %q: no member has this address or name; GET /v1/members lists them",
-				field, text)}
+			fmt.Sprintf("%s %q: no member has this address or name: see athena members", field, text)}
 	default:
 		return adminapi.Member{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 			fmt.Sprintf("%s %q: %d members have this name; use an address", field, text, len(found))}

@@ -92,7 +92,7 @@ func TestTransfer(t *testing.T) {
 		{"another leads", led, []string{"transfer", "--to", "n2"}, cli.ExitDone, leader,
 			"n2 did not respond: another member took over", "transfer h:2"},
 		{"transfer to an unknown member", led, []string{"transfer", "--to", "n9"}, cli.ExitFailed, "",
-			`responded: to "n9": no member has this`, ""},
+			`responded: to "n9": no member has this address or name: see athena members`, ""},
 		{"transfer without quorum", leaderless, []string{"transfer", "-o", "json"}, cli.ExitDone,
 			"{\n  \"leader\": null\n}\n", "there is no leader with authority yet", "transfer -"},
 		{"two members", led, []string{"transfer", "n1", "--to", "n2"}, cli.ExitUsage, "",

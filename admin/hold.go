@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/athena-go/athena/internal/jobrecord"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/record"
 )
 
 const (
@@ -276,6 +278,9 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 			tick.Reset(c.nextInterval(now))
 		case <-now.doneChan():
 			why := context.Cause(now.ctx)
+			if c.job != "" && errors.Is(why, record.ErrReleased) {
+				why = leader.ErrDisabled // through this node: nothing else drops the record
+			}
 			if codeOf(why) == adminapi.CodeClosed {
 				c.writeLost(refusalOf(ctx, why))
 				c.awaitCaller(ctx, changes)

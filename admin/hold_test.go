@@ -551,8 +551,8 @@ func TestElect(t *testing.T) {
 		if h := <-second.seen; h == nil || h.Name != "n0" || h.Token != token {
 			t.Errorf("led by %+v, want n0 by %+v", h, token)
 		}
-		for range 2 { // the second call has no effect
-			if err := c1.Disable(t.Context(), "job", adminapi.CandidateRequest{Member: "n0"}); err != nil {
+		for _, c := range []*adminclient.Client{c0, c1} { // the second call has no effect
+			if err := c.Disable(t.Context(), "job", adminapi.CandidateRequest{Member: "n0"}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -820,7 +820,7 @@ func TestHoldForReal(t *testing.T) {
 			adminapi.CandidateRequest{Member: "n1"}); err != nil {
 			t.Error(err)
 		}
-		third.lost(adminapi.CodeNotHeld) // the node itself requested the release
+		third.lost(adminapi.CodeDisabled)
 		if err := w.nodes[1].Leave(t.Context()); err != nil {
 			t.Fatal(err)
 		}

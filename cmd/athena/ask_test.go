@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -107,7 +108,13 @@ func restarted() fake {
 // answering serves the admin API of a node on a socket and returns its address.
 func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 	t.Helper()
-	l, err := admin.Listen("unix:" + filepath.Join(t.TempDir(), "admin"))
+	return answeringAt(t, "unix:"+filepath.Join(t.TempDir(), "admin"), node, opts...)
+}
+
+// answeringAt is answering at an address.
+func answeringAt(t *testing.T, at string, node admin.Node, opts ...admin.Option) string {
+	t.Helper()
+	l, err := admin.Listen(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,6 +128,14 @@ func answering(t *testing.T, node admin.Node, opts ...admin.Option) string {
 		}
 	})
 	return admin.AddrOf(l)
+}
+
+// TestEmptyHostIsLocalhost checks that --admin may leave out the host of a node on this machine.
+func TestEmptyHostIsLocalhost(t *testing.T) {
+	_, port, _ := net.SplitHostPort(answeringAt(t, "127.0.0.1:0", pair(3)))
+	if code, _, stderr := athena("status", "--admin", ":"+port); code != cli.ExitDone {
+		t.Errorf("code %d, %q", code, stderr)
+	}
 }
 
 // TestAdviceForConnections checks that only an error of the connection advises to start a node or

@@ -130,7 +130,7 @@ func (c *Client) newEndpoint(addr string, several bool) (*endpoint, error) {
 		dialer.Timeout = dialTimeout
 	}
 	e, dial := &endpoint{addr: addr, base: "http://" + addr}, dialFunc(dialer.DialContext)
-	_, port, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	path, isSocket := strings.CutPrefix(addr, adminapi.UnixPrefix)
 	switch {
 	case isSocket && path != "":
@@ -140,6 +140,8 @@ func (c *Client) newEndpoint(addr string, several bool) (*endpoint, error) {
 		}
 	case err != nil || port == "":
 		return nil, fmt.Errorf("%w %q: must be host:port or unix:PATH", adminapi.ErrAddress, addr)
+	case host == "":
+		e.base = "http://localhost:" + port // a node refuses an empty host
 	}
 	if c.dial != nil {
 		dial = c.dial

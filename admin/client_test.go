@@ -90,7 +90,7 @@ func (a *answering) ask(question uint8, answer []byte) (err error) {
 		for _, err = range a.client.Events(ctx, "") {
 		}
 	case 4:
-		err = a.client.Lock(ctx, "a", adminapi.LockRequest{Latch: "b"}, func(*adminapi.Holder) {},
+		err = a.client.Lock(ctx, "a", adminapi.LockRequest{Latch: "b"}, func(adminapi.Waiting) {},
 			func(ctx context.Context, _ adminapi.RecordToken) error {
 				<-ctx.Done()
 				return context.Cause(ctx)

@@ -130,6 +130,7 @@ type contest struct {
 	// holder returns the member that holds the lock or leads. It returns nil if no member does, or if
 	// a permit is free.
 	holder func(context.Context) *adminapi.Holder
+	why    func() string // why the node sees no leader, or ""; nil for a group
 	// watch returns a channel that receives a value after each change of the holder.
 	watch func(context.Context) <-chan struct{}
 	// trusted returns how long a caller may rely on what it holds in the term.
@@ -149,6 +150,7 @@ func (h *handler) recordContest(once bool, keys ...string) contest {
 	return contest{
 		once:    once,
 		granted: h.contests.log.addCaller,
+		why:     func() string { return h.node.Status().NoLeader },
 		holder:  func(ctx context.Context) *adminapi.Holder { return h.recordHolder(ctx, prefix, keys) },
 		watch:   func(ctx context.Context) <-chan struct{} { return h.contests.store.Watch(ctx, prefix) },
 		trusted: func(leader.Term) time.Duration { return h.contests.remaining() },
@@ -314,6 +316,7 @@ func (c *contender) writeEvents(ctx context.Context, changes <-chan struct{}, en
 		case <-tick.C:
 			if now == nil {
 				c.writeComment()
+				settled = time.After(settleInterval) // there may be no leader now
 			} else {
 				c.writeEvent("", adminapi.EventAlive,
 					adminapi.Encode(adminapi.Trust{
@@ -383,7 +386,8 @@ func (c *contender) reportGrant(g *grant) {
 func (c *contender) reportHolder(ctx context.Context) {
 	kind, text := adminapi.EventLeader, adminapi.Encode(adminapi.JobLeader{Leader: c.holder(ctx)})
 	if c.once {
-		kind, text = adminapi.EventWaiting, adminapi.Encode(adminapi.Waiting{Holder: c.holder(ctx)})
+		kind = adminapi.EventWaiting
+		text = adminapi.Encode(adminapi.Waiting{Holder: c.holder(ctx), NoLeader: c.why()})
 	}
 	if !bytes.Equal(text, c.sent) {
 		c.sent = text

@@ -47,14 +47,23 @@ func (a *testCluster) remaining() time.Duration {
 // testNode is a node of a testCluster with an in-memory listener whose connections are unbuffered.
 type testNode struct {
 	saying
-	store  record.Store
-	dialed chan net.Conn
-	closed chan struct{}
-	stop   context.CancelFunc
-	done   chan error
+	noLeader atomic.Pointer[string] // its Status.NoLeader; nil for ""
+	store    record.Store
+	dialed   chan net.Conn
+	closed   chan struct{}
+	stop     context.CancelFunc
+	done     chan error
 }
 
 func (n *testNode) Records() record.Store { return n.store }
+
+func (n *testNode) Status() cluster.Status {
+	s := n.status
+	if why := n.noLeader.Load(); why != nil {
+		s.NoLeader = *why
+	}
+	return s
+}
 
 // recordsUnder returns the records under a prefix.
 func (n *testNode) recordsUnder(prefix string) []member.Record {
@@ -182,12 +191,13 @@ func (a *testCluster) clientBy(
 
 // attempt is a call of Lock or Elect with a function controlled by the test.
 type attempt struct {
-	t     *testing.T
-	seen  chan *adminapi.Holder
-	began chan adminapi.RecordToken
-	ended chan error // causes of the contexts passed to the function
-	leave chan error // the next result of the function
-	over  chan error // the result of the call
+	t        *testing.T
+	seen     chan *adminapi.Holder
+	began    chan adminapi.RecordToken
+	ended    chan error             // causes of the contexts passed to the function
+	leave    chan error             // the next result of the function
+	over     chan error             // the result of the call
+	noLeader atomic.Pointer[string] // the last that a waiting caller was told
 	// cleanup is how long the function runs after its context has ended.
 	cleanup time.Duration
 }
@@ -225,7 +235,10 @@ func (a *testCluster) requestPermit(
 	at := newAttempt(a.t)
 	r := adminapi.LockRequest{Latch: name, Permits: permits}
 	go func() {
-		at.over <- c.Lock(ctx, job, r, func(h *adminapi.Holder) { at.seen <- h }, at.work)
+		at.over <- c.Lock(ctx, job, r, func(w adminapi.Waiting) {
+			at.noLeader.Store(&w.NoLeader)
+			at.seen <- w.Holder
+		}, at.work)
 	}()
 	synctest.Wait()
 	return at
@@ -325,6 +338,31 @@ func TestLock(t *testing.T) {
 		}
 		other.leave <- nil
 		<-other.over
+	})
+}
+
+// TestLockReportsNoLeader checks that a waiting caller learns that there is no leader, and again
+// when there is one. The holder that the node shows may have ended long ago.
+func TestLockReportsNoLeader(t *testing.T) {
+	inCluster(t, func(t *testing.T, a *testCluster) {
+		first := a.lock(t.Context(), a.client(0, newNetwork()), "lock", "x")
+		first.works()
+		second := a.lock(t.Context(), a.client(1, newNetwork()), "lock", "x")
+		for _, want := range []string{"", "needs 2 of the 3 voters", ""} {
+			a.nodes[1].noLeader.Store(&want)
+			time.Sleep(adminapi.KeepAliveInterval + 2*settleInterval)
+			if got := *second.noLeader.Load(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+		if got := len(second.seen); got != 3 {
+			t.Errorf("%d events, want one at first and one for each change", got)
+		}
+		first.leave <- nil
+		<-first.over
+		second.works()
+		second.leave <- nil
+		<-second.over
 	})
 }
 
@@ -752,7 +790,7 @@ func TestLeavingNodeWaitsForItsCallers(t *testing.T) {
 	for name, hold := range map[string]func(context.Context, *adminclient.Client, *attempt) error{
 		"lock": func(ctx context.Context, c *adminclient.Client, at *attempt) error {
 			return c.Lock(ctx, "job", adminapi.LockRequest{Latch: "x"},
-				func(*adminapi.Holder) {}, at.work)
+				func(adminapi.Waiting) {}, at.work)
 		},
 		"elect": func(ctx context.Context, c *adminclient.Client, at *attempt) error {
 			return c.Elect(ctx, "job", func(*adminapi.Holder) {}, at.work)

@@ -90,7 +90,7 @@ func TestPermitsRefused(t *testing.T) {
 		for _, permits := range []int{-1, member.MaxRecords} {
 			r := adminapi.LockRequest{Latch: "x", Permits: permits}
 			err := a.client(0, newNetwork()).Lock(t.Context(), "a", r,
-				func(*adminapi.Holder) {}, nil)
+				func(adminapi.Waiting) {}, nil)
 			told, _ := errors.AsType[*adminclient.Error](err)
 			if told == nil || told.Code != adminapi.CodeBadRequest {
 				t.Errorf("%d permits: got %v, want %s", permits, err, adminapi.CodeBadRequest)

@@ -190,3 +190,20 @@ func TestChangeLines(t *testing.T) {
 		}
 	}
 }
+
+// TestLockWithoutLeader checks that lock prints why nobody gets the lock, instead of the holder.
+func TestLockWithoutLeader(t *testing.T) {
+	table := record.NewMemory()
+	_, err := table.Store("h:2").Session(nil).Commit(t.Context(),
+		record.Op{Kind: record.SetOwned, Key: "latch/lock/latch/x", Value: []byte("h:2")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := admin.WithJobs(table.Store("h:1"), func() time.Duration { return time.Second })
+	at := answering(t, pair(0), admin.WithWrite(&acting{}, nil), jobs)
+	code, _, stderr := athena("lock", "x", "--timeout", "300ms", "--admin", at)
+	want := "athena: waiting: no leader with authority: needs 2 of the 2 voters\n"
+	if code != cli.ExitConflict || !strings.HasPrefix(stderr, want) {
+		t.Errorf("code %d, error %q, want it to begin with %q", code, stderr, want)
+	}
+}

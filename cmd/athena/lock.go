@@ -106,9 +106,13 @@ func (h *heldVerb) holdLatch(
 	}
 	held := false
 	whole := job + "/" + r.Latch
-	err := h.client.Lock(ctx, job, r, func(by *adminapi.Holder) {
-		if by != nil && h.Output != "json" {
-			fmt.Fprintf(errOut, "athena: waiting: %s\n", describeHolder(*by))
+	err := h.client.Lock(ctx, job, r, func(now adminapi.Waiting) {
+		switch {
+		case h.Output == "json":
+		case now.NoLeader != "":
+			fmt.Fprintf(errOut, "athena: waiting: no leader with authority: %s\n", now.NoLeader)
+		case now.Holder != nil:
+			fmt.Fprintf(errOut, "athena: waiting: %s\n", describeHolder(*now.Holder))
 		}
 	}, func(ctx context.Context, t adminapi.RecordToken) error {
 		if late() {

@@ -36,7 +36,8 @@ type GroupRequest struct {
 type Waiting struct {
 	// Holder is null if the lock or a permit is free. Of several holders, it is the one that has held
 	// its permit longest.
-	Holder *Holder `json:"holder"`
+	Holder   *Holder `json:"holder"`
+	NoLeader string  `json:"no_leader"` // as in Status: without a leader nobody gets the lock
 }
 
 // Grant is the data of an EventHeld.

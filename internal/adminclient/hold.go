@@ -73,8 +73,8 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 }
 
 // Lock acquires a lock or permit of a job through the node, runs fn while holding the lock, and
-// releases the lock when fn has returned. While waiting, it calls onHolder with the current holder,
-// or nil, and again after each change. onHolder must not block.
+// releases the lock when fn has returned. While waiting, it calls onWait with the current holder
+// and why there is no leader, and again after each change. onWait must not block.
 //
 // The context of fn ends when ctx ends or the lock is lost. The lock is lost if the node reports
 // it, the connection breaks, or the time granted by the last EventAlive passes. The reason is the
@@ -85,10 +85,10 @@ func (c *Client) JobLeader(ctx context.Context, job string) iter.Seq2[*adminapi.
 // The time granted by an EventAlive counts from its arrival. A network delay therefore extends the
 // context of fn beyond the lease: run this client on the host of the node, and use fencing tokens.
 func (c *Client) Lock(
-	ctx context.Context, job string, r adminapi.LockRequest, onHolder func(*adminapi.Holder),
+	ctx context.Context, job string, r adminapi.LockRequest, onWait func(adminapi.Waiting),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
-	s := holdSession{client: c, once: true, onHolder: onHolder, fn: fn}
+	s := holdSession{client: c, once: true, onWait: onWait, fn: fn}
 	return s.runUntilDone(ctx, jobPath(job, "lock"), r)
 }
 
@@ -103,7 +103,7 @@ func (c *Client) Elect(
 	ctx context.Context, job string, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
-	s := holdSession{client: c, onHolder: onHolder, fn: fn}
+	s := holdSession{client: c, fn: fn, onWait: func(w adminapi.Waiting) { onHolder(w.Holder) }}
 	return s.runUntilDone(ctx, jobPath(job, "elect"), adminapi.Empty{})
 }
 
@@ -113,7 +113,7 @@ func (c *Client) Group(
 	ctx context.Context, group string, r adminapi.GroupRequest, onHolder func(*adminapi.Holder),
 	fn func(ctx context.Context, token adminapi.RecordToken) error,
 ) error {
-	s := holdSession{client: c, onHolder: onHolder, fn: fn}
+	s := holdSession{client: c, fn: fn, onWait: func(w adminapi.Waiting) { onHolder(w.Holder) }}
 	return s.runUntilDone(ctx, groupPath(group, "elect"), r)
 }
 
@@ -132,10 +132,10 @@ func jobPath(job, what string) string { return "/v1/jobs/" + url.PathEscape(job)
 
 // holdSession is one call of Lock, Elect or Group.
 type holdSession struct {
-	client   *Client
-	once     bool // true for Lock: the session ends when the lock is lost
-	onHolder func(*adminapi.Holder)
-	fn       func(context.Context, adminapi.RecordToken) error
+	client *Client
+	once   bool // true for Lock: the session ends when the lock is lost
+	onWait func(adminapi.Waiting)
+	fn     func(context.Context, adminapi.RecordToken) error
 
 	connect    func() // opens a new connection to replace the current one
 	disconnect context.CancelFunc
@@ -154,11 +154,11 @@ type holdSession struct {
 
 // holdEvent is a decoded event of the node.
 type holdEvent struct {
-	at     time.Time // time of arrival
-	kind   string
-	holder *adminapi.Holder // set for EventWaiting and EventLeader
-	grant  adminapi.Grant   // set for EventHeld; for EventAlive, only TrustedMS is set
-	err    error            // set for EventLost, and for the end of the stream, whose kind is empty
+	at    time.Time // time of arrival
+	kind  string
+	wait  adminapi.Waiting // set for EventWaiting; for EventLeader, only Holder is set
+	grant adminapi.Grant   // set for EventHeld; for EventAlive, only TrustedMS is set
+	err   error            // set for EventLost, and for the end of the stream, whose kind is empty
 }
 
 func (s *holdSession) runUntilDone(ctx context.Context, path string, body any) error {
@@ -241,13 +241,11 @@ func decodeHoldEvent(r rawEvent) (e holdEvent, err error) {
 	e.kind = r.kind
 	switch r.kind {
 	case adminapi.EventWaiting:
-		var w adminapi.Waiting
-		err = json.Unmarshal(r.data, &w)
-		e.holder = w.Holder
+		err = json.Unmarshal(r.data, &e.wait)
 	case adminapi.EventLeader:
 		var l adminapi.JobLeader
 		err = json.Unmarshal(r.data, &l)
-		e.holder = l.Leader
+		e.wait.Holder = l.Leader
 	case adminapi.EventHeld, adminapi.EventAlive:
 		err = json.Unmarshal(r.data, &e.grant)
 	case adminapi.EventLost:
@@ -260,7 +258,7 @@ func (s *holdSession) handleEvent(ctx context.Context, e holdEvent) {
 	held := !s.until.IsZero()
 	switch e.kind {
 	case adminapi.EventWaiting, adminapi.EventLeader:
-		s.onHolder(e.holder)
+		s.onWait(e.wait)
 	case adminapi.EventHeld:
 		s.token, s.expired = e.grant.Token, false
 		s.extendTrust(e)

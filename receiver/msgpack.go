@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -87,11 +88,21 @@ func (p msgpackCodec) appendPayload(dst []byte, event any) ([]byte, error) {
 	e := encoders.Get().(*encoder)
 	e.b = dst
 	e.enc.Reset(e)
-	err := e.enc.Encode(event)
+	var err error
+	if coded.needsType && t.Kind() != reflect.Pointer {
+		v := reflect.New(t).Elem() // with an address: methods of pointers may encode parts of it
+		v.Set(reflect.ValueOf(event))
+		err = e.enc.EncodeValue(v)
+	} else {
+		err = e.enc.Encode(event)
+	}
 	payload := e.b
 	e.b = nil
 	encoders.Put(e)
-	if err != nil {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "non-addressable"):
+		return dst, fmt.Errorf("%w: use pointers to it in maps", err)
+	case err != nil:
 		return dst, err
 	}
 	return payload, nil

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math/big"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -250,5 +252,36 @@ func TestEncodeAppends(t *testing.T) {
 	broken := struct{ Data func() }{func() {}}
 	if b, err := mux.EncodeAnswer(memory, broken); err == nil || string(b) != "head" {
 		t.Errorf("EncodeAnswer of a function: got %q, %v; want the head and an error", b, err)
+	}
+}
+
+// TestPartsThatPointersEncode sends values with parts that only methods of their pointers encode,
+// which msgpack refuses in a value that has no address.
+func TestPartsThatPointersEncode(t *testing.T) {
+	type payment struct {
+		Amount big.Int
+		At     [1]url.URL
+	}
+	mux := NewMux()
+	Handle(mux, func(context.Context, member.Member, payment) error { return nil })
+	if err := mux.Start(Setup{}); err != nil {
+		t.Fatal(err)
+	}
+	defer mux.Close(t.Context())
+	sent := payment{*big.NewInt(1 << 40), [1]url.URL{{Scheme: "https", Host: "example.org"}}}
+	want, err := mux.Encode(nil, &sent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := mux.Encode([]byte("before"), sent)
+	if err != nil || string(got) != "before"+string(want) {
+		t.Errorf("got %q, %v, want that of a pointer, %q", got, err, want)
+	}
+	if back := trip[payment](t, mux, sent); back.Amount.Cmp(&sent.Amount) != 0 || back.At != sent.At {
+		t.Errorf("got %v, want %v", back, sent)
+	}
+	_, err = mux.EncodeAnswer(nil, map[string]big.Int{"a": {}})
+	if err == nil || !strings.HasSuffix(err.Error(), "big.Int): use pointers to it in maps") {
+		t.Errorf("in a map: got %v, want advice", err)
 	}
 }

@@ -27,7 +27,7 @@ func newRun() *cobra.Command {
 			"a warning names other keys that have changed.\n\n" +
 			"Each flag can also be set by an environment variable (--data-dir by ATHENA_DATA_DIR) or\n" +
 			"by a key of the --config file. Flags override variables, and variables override the\n" +
-			"file. run makes the same checks as athena config check and starts nothing if one fails.",
+			"file. run reports the same errors as athena config check, and starts nothing then.",
 		Example: "  athena run --addr 10.0.0.1:7000 --size 3 --seeds 10.0.0.1:7000,10.0.0.2:7000 \\\n" +
 			"      --secret-file secret --admin 127.0.0.1:7070\n" +
 			"  athena run --config athena.yaml --addr 10.0.0.2:7000",

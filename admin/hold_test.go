@@ -197,7 +197,7 @@ type attempt struct {
 	ended    chan error             // causes of the contexts passed to the function
 	leave    chan error             // the next result of the function
 	over     chan error             // the result of the call
-	noLeader atomic.Pointer[string] // the last that a waiting caller was told
+	noLeader atomic.Pointer[string] // the last that a waiting caller learned
 	// cleanup is how long the function runs after its context has ended.
 	cleanup time.Duration
 }

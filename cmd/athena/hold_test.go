@@ -191,7 +191,7 @@ func TestChangeLines(t *testing.T) {
 	}
 }
 
-// TestLockWithoutLeader checks that lock prints why nobody gets the lock, instead of the holder.
+// TestLockWithoutLeader checks that lock prints why no caller gets the lock, not the holder.
 func TestLockWithoutLeader(t *testing.T) {
 	table := record.NewMemory()
 	_, err := table.Store("h:2").Session(nil).Commit(t.Context(),

@@ -37,7 +37,7 @@ type Waiting struct {
 	// Holder is null if the lock or a permit is free. Of several holders, it is the one that has held
 	// its permit longest.
 	Holder   *Holder `json:"holder"`
-	NoLeader string  `json:"no_leader"` // as in Status: without a leader nobody gets the lock
+	NoLeader string  `json:"no_leader"` // as in Status: without a leader no caller gets the lock
 }
 
 // Grant is the data of an EventHeld.

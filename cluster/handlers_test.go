@@ -71,17 +71,23 @@ func next(n *Node, members int) member.Address {
 // refused with ErrBusy, and no call waits for a timeout.
 func TestHandlersThatSendGoOn(t *testing.T) {
 	const events = 2000
-	reply := func(ctx context.Context, n *Node, from member.Address, left int) error {
-		if left == 0 {
-			return nil
+	type handler = func(ctx context.Context, n *Node, from member.Address, left int) error
+	replyOf := func(size int) handler {
+		padding := make([]byte, size)
+		return func(ctx context.Context, n *Node, from member.Address, left int) error {
+			if left == 0 {
+				return nil
+			}
+			return n.Send(ctx, from, hop{left - 1, padding})
 		}
-		return n.Send(ctx, from, hop{left - 1, padding})
 	}
 	for name, c := range map[string]struct {
 		members, left int
-		handle        func(ctx context.Context, n *Node, from member.Address, left int) error
+		handle        handler
 	}{
-		"a reply": {2, 5, reply},
+		"a reply":       {2, 5, replyOf(len(padding))},
+		"a small reply": {2, 5, replyOf(0)},
+		"a large reply": {2, 1, replyOf(5 * len(padding))},
 		"a reply to all": {3, 2, func(ctx context.Context, n *Node, _ member.Address, left int) error {
 			if left == 0 {
 				return nil
@@ -98,7 +104,7 @@ func TestHandlersThatSendGoOn(t *testing.T) {
 			}
 			return n.Send(ctx, next(n, 3), hop{left - 1, padding})
 		}},
-		"itself": {1, 5, reply},
+		"itself": {1, 5, replyOf(len(padding))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			load := &chainLoad{handle: c.handle}

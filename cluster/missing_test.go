@@ -70,3 +70,28 @@ func TestMissingSeedsAreNamed(t *testing.T) {
 		w.book.wants(seedBack, 4)
 	})
 }
+
+// TestMembersOutOfReachAreLogged checks that each of two followers that cannot reach each other
+// logs that once.
+func TestMembersOutOfReachAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.net.Cut(address(0), address(1))
+		w.net.Cut(address(1), address(0))
+		for _, i := range []int{2, 0, 1} {
+			w.add(i, Config{})
+		}
+		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * observe.MissingTimeout)
+		named := map[any]bool{}
+		for _, line := range w.book.wants("an active member cannot be reached", 2) {
+			named[line["peer"]] = true
+		}
+		if !named[address(0).String()] || !named[address(1).String()] {
+			t.Errorf("named %v, want both followers", named)
+		}
+	})
+}

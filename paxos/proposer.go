@@ -303,7 +303,7 @@ func (p Proposer) SeePromise(promised ID, held uint64) Proposer {
 // candidates: it lacks votes, or a voter promised a later ballot.
 func (p Proposer) IsInconclusive() bool {
 	t := &p.Attempt
-	return p.round > t.ID.Ballot.Round ||
+	return p.round > t.ID.Ballot.Round || p.version > t.ID.Version ||
 		t.votes.countVotes(electorate{t.Base.Roster, t.quorum, t.seeds}) != won
 }
 

@@ -439,3 +439,22 @@ func TestStepsLeaveTheProposer(t *testing.T) {
 		t.Errorf("3 of 5: got step %d, want %d", step, Propose)
 	}
 }
+
+// TestALaterBallotIsInconclusive checks that an attempt is inconclusive without M votes, and if a
+// voter promised a later ballot, be its round or its version later.
+func TestALaterBallotIsInconclusive(t *testing.T) {
+	p := proposing(t, 5)
+	if !p.IsInconclusive() {
+		t.Error("an attempt with one vote is conclusive")
+	}
+	for i := 2; i <= 3; i++ {
+		p, _ = p.Count(Vote{From: voter(i), Granted: true})
+	}
+	if p.IsInconclusive() {
+		t.Error("an attempt with M votes is inconclusive")
+	}
+	if id := p.Attempt.ID; !p.SeeVersion(id.Version+1).IsInconclusive() ||
+		!p.SeeRound(id.Ballot.Round+1).IsInconclusive() {
+		t.Error("an attempt is conclusive after a promise to a later ballot")
+	}
+}

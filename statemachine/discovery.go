@@ -62,7 +62,16 @@ type asker struct {
 }
 
 func (m *Machine) tickJoin() {
-	if m.role != member.Seeking || !m.due(m.join.nextAt) {
+	if !m.due(m.join.nextAt) {
+		return
+	}
+	if m.asksForVote() {
+		m.schedule(roundBegan)
+		for _, to := range m.targets(addresses(m.durable.Held.Roster)) {
+			m.sendQuery(to)
+		}
+	}
+	if m.role != member.Seeking {
 		return
 	}
 	m.join.id = m.cfg.Rand.Uint64()
@@ -176,6 +185,12 @@ func (m *Machine) widenRound() {
 	}
 }
 
+// asksForVote reports whether this node asks the members for a newer state although it is or
+// follows a provisional leader: it has no vote in the held state, so no vote shows it a newer one.
+func (m *Machine) asksForVote() bool {
+	return m.role != member.Seeking && !m.claim().Chosen && !m.heldNumber().IsZero() && !m.isVoter()
+}
+
 func (m *Machine) sendQuery(to member.Address) {
 	m.send(to, message.LeaderQuery{ID: m.join.id, Held: m.durable.Held, Runs: m.runs})
 }
@@ -195,8 +210,10 @@ func (m *Machine) endSearch() {
 }
 
 func (m *Machine) joinDeadline(d *deadline) {
-	if m.role == member.Seeking {
+	if m.role == member.Seeking || m.asksForVote() {
 		d.add(m.join.nextAt)
+	}
+	if m.role == member.Seeking {
 		d.add(m.join.widenAt)
 		d.add(m.join.turnAt)
 	}

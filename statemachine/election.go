@@ -225,7 +225,8 @@ func (m *Machine) failAttempt() {
 	m.trace(Trace{
 		Kind: GaveUpProposal, Peer: a.Candidates[0], Version: a.ID.Version, Stage: a.Stage,
 	})
-	m.operator.proven = m.operator.proven && (m.asksNamed() || m.propose.IsInconclusive())
+	m.operator.proven = m.operator.proven &&
+		(m.asksNamed() || m.propose.IsInconclusive() && !a.NoneAble())
 	m.propose.Proposer = m.propose.Fail()
 	m.schedule(failed)
 	if a.NoneAble() {

@@ -137,18 +137,15 @@ func (m *Machine) tickSoftSync() {
 	}
 }
 
-// showHeld shows the held state, at most once per HeartbeatTimeout, to a follower of this
-// provisional leader that has a vote in it and may hold less. Others show their state when they
-// propose, but a witness, or a node without a vote, never proposes, so that voter must.
-func (m *Machine) showHeld(follower *peer) {
+// showHeld shows the held state to a follower of this provisional leader that holds nothing but has
+// a vote in it. Others show their state when they propose, but a witness, or a node without a vote,
+// never proposes, so that voter must.
+func (m *Machine) showHeld(follower member.Identity) {
 	r := m.durable.Held.Roster
 	proposes := m.traits.Preference != member.NeverLeads && r.IsVoter(m.self.Voter())
-	if proposes || !r.IsVoter(follower.id.Voter()) ||
-		m.now.Sub(follower.shownAt) < m.timing.HeartbeatTimeout {
-		return
+	if !proposes && r.IsVoter(follower.Voter()) {
+		m.sendQuery(follower.Address)
 	}
-	follower.shownAt = m.now
-	m.sendQuery(follower.id.Address)
 }
 
 // If this node is a provisional leader without a state, tickFounding starts a founding as soon as M

@@ -178,8 +178,8 @@ func (m *Machine) onKeepAlive(in message.Message, b message.LeaderKeepAlive) {
 	if !answers || !shows {
 		m.sendAck(in.From.Address, b.Stamp, shows)
 	}
-	if m.role == member.Provisional {
-		m.showHeld(p)
+	if m.role == member.Provisional && in.Cluster.IsZero() {
+		m.showHeld(in.From)
 	}
 	if !m.lead.softSyncAt.IsZero() {
 		return // The state is about to be sent to all members anyway.

@@ -76,8 +76,6 @@ type peer struct {
 	// while the member was up to date, or the member showed a newer state. Since then the member has
 	// been silent or behind.
 	sentAt time.Time
-	// shownAt is when a provisional leader last showed the member its held state.
-	shownAt time.Time
 	// An ack extends the member's trust in its records. extended is when the newest keep-alive with
 	// such an ack arrived, or when the member got its place. revoked is the revision that last took a
 	// record from the member without its request, or gave the member its place.

@@ -155,6 +155,28 @@ func TestWitnessesHandTheirStateToAVoterThatHoldsLess(t *testing.T) {
 	}
 }
 
+// A node without a vote follows a provisional leader, a witness that also holds the earlier state.
+// So it must ask the other members for the newer one.
+func TestAVoterWithoutAVoteAsksForIt(t *testing.T) {
+	b := newBus(t, 3, 3)
+	earlier := state(3, 3, 1, 1)
+	earlier.Roster[0].Status = member.Joining
+	b.nodes[0].durable.Held, b.nodes[2].durable.Held = earlier, earlier
+	b.nodes[1].durable.Held = state(3, 3, 2, 1)
+	for _, i := range []int{1, 2} {
+		b.nodes[i].conf = func(c *statemachine.Config) { c.Traits.Preference = never }
+	}
+	b.cut = func(m message.Message) bool { // the link of n1 and n2
+		return m.From.Address != addr(2) && m.To != addr(2)
+	}
+	b.start(0, 1, 2)
+	b.until(5*lan.TTLTimeout, "followers", func() bool {
+		return b.view(0).Role == member.Following && b.view(1).Role == member.Following
+	})
+	b.heal()
+	b.until(2*lan.RetryInterval, "n1 as leader", func() bool { return b.quorate() == 0 })
+}
+
 // A node takes a newer state in which it has a vote if it has none in the state that it holds, and
 // if a voter of that state shows it. It shows its own state to such a voter.
 func TestStatesWithAVoteAreShownAndTaken(t *testing.T) {
@@ -542,5 +564,37 @@ func TestHostileAnnouncementsAreBounded(t *testing.T) {
 	most := uint64(rounds/5 + 1) // ten announcements take two state intervals
 	if got := b.nodes[0].durable.Held.Revision - before; got == 0 || got > most {
 		t.Errorf("got %d revisions for %d announcements, want at most %d", got, rounds, most)
+	}
+}
+
+// All successors that a leader asks for proof refuse to lead, and too few other voters grant. It
+// does not ask the same ones again without a pause.
+func TestSuccessorsThatRefuseAreNotAskedAtNetworkSpeed(t *testing.T) {
+	const size = 9
+	b := aLeader(t, size)
+	b.keepQuorate(size)
+	out, err := b.nodes[0].Transfer(b.now, member.Address{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[0], out)
+	proposals, end := 0, b.now.Add(time.Second)
+	for seen := (message.Proposal{}).ID; b.now.Before(end); {
+		p := last[message.Proposal](b)
+		if p.ID == seen {
+			b.step(end)
+			continue
+		}
+		proposals, seen, b.now = proposals+1, p.ID, b.now.Add(time.Millisecond)
+		for i := 1; i < size && p.ID == last[message.Proposal](b).ID; i++ {
+			v := yes(p)
+			if v.Unable = i <= message.MaxSuccessors; !v.Unable {
+				v = no(p, message.ReasonStartWait)
+			}
+			b.hand(event(i, member.Claim{}, v))
+		}
+	}
+	if proposals < 2 || proposals > 30 {
+		t.Errorf("%d proposals within a second, want 2 to 30", proposals)
 	}
 }

@@ -48,6 +48,17 @@ var founding = []Mutant{
 		Package: "statemachine",
 	},
 	{
+		Name: "voteless-follower-asks-no-member",
+		Rule: "4: a follower of a provisional leader without a vote asks the members for a newer state",
+		Edits: []Edit{{
+			File: "statemachine/discovery.go",
+			Old:  "return m.role != member.Seeking && !m.claim().Chosen",
+			New:  "return false && !m.claim().Chosen",
+		}},
+		Test:    "TestAVoterWithoutAVoteAsksForIt",
+		Package: "statemachine",
+	},
+	{
 		Name: "founds-beside-a-state",
 		Rule: "4: a founding does not begin while another seed shows a held state",
 		Edits: []Edit{{

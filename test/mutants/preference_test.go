@@ -24,11 +24,11 @@ var preferences = []Mutant{
 	},
 	{
 		Name: "witness-keeps-its-state",
-		Rule: "4: a witness that leads provisionally shows its state to a voter of it that follows it",
+		Rule: "4: a witness shows its state to a voter of it that follows it and holds nothing",
 		Edits: []Edit{{
 			File: "statemachine/keepalive.go",
-			Old:  "if m.role == member.Provisional {\n\t\tm.showHeld",
-			New:  "if m.role == member.Seeking {\n\t\tm.showHeld",
+			Old:  "if m.role == member.Provisional && in.Cluster.IsZero() {",
+			New:  "if m.role == member.Seeking && in.Cluster.IsZero() {",
 		}},
 		Test:    "TestAWitnessHandsItsStateToAVoter",
 		Package: "statemachine",
@@ -125,7 +125,7 @@ var preferences = []Mutant{
 		Rule: "6, leaving leader: after an attempt that lacks votes a successor still proves itself",
 		Edits: []Edit{{
 			File: "statemachine/election.go",
-			Old:  "(m.asksNamed() || m.propose.IsInconclusive())",
+			Old:  "(m.asksNamed() || m.propose.IsInconclusive() && !a.NoneAble())",
 			New:  "m.asksNamed()",
 		}},
 	},

@@ -35,6 +35,7 @@ var unspecified = map[string]string{
 	"state-with-a-vote-ignored":           "when a node asks",
 	"state-of-a-stranger-taken":           "which process is believed",
 	"asked-node-keeps-its-state":          "when a node asks",
+	"voteless-follower-asks-no-member":    "when a node asks",
 	"founds-beside-a-state":               "lost stores of a majority",
 	"silent-successor-elected":            "which successor is proposed costs time only",
 	"provisional-leader-ends-a-hand-over": "when a node proposes",

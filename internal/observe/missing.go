@@ -73,7 +73,8 @@ func (o *Observer) warnMissing(now time.Time, s State) {
 	peers := o.peers.listStatuses(s.Held, o.cfg.silentTimeout())
 	missing, cut := o.listMissing(s, peers), listCutOff(s, peers)
 	for _, f := range cut {
-		if !slices.Contains(l.cut, f) {
+		isKnown := func(known PeerFault) bool { return known.Address == f.Address }
+		if !slices.ContainsFunc(l.cut, isKnown) {
 			o.log.Warn("an active member cannot be reached", slog.String("peer", addressText(f.Address)),
 				slog.String("why", safetext.OneLine(f.Why, maxErrorBytes)))
 		}

@@ -131,10 +131,11 @@ func (p *peerLog) noteFailedDial(to member.Address) {
 	}
 }
 
-// isCutOff reports whether attempts to connect to the peer have failed for MissingTimeout.
+// isCutOff reports whether attempts to connect to the peer have failed for MissingTimeout. Attempts
+// and their reports have pauses of a minute each, so without one for longer there are none.
 func (p *peer) isCutOff() bool {
 	return !p.failing.IsZero() && time.Since(p.failing) >= MissingTimeout &&
-		time.Since(p.tried) < faultTimeout
+		time.Since(p.tried) < 2*faultTimeout
 }
 
 // noteRefusal records that a peer has permanently refused this node. The transport repeats a

@@ -71,6 +71,7 @@ func inFrozenWorld(t *testing.T, test func(t *testing.T, w *world, s *frozenStor
 				t.Fatal(err)
 			}
 		}
+		time.Sleep(2 * w.nodes[0].cfg.HeartbeatInterval) // each member has answered the leader
 		if w.leader().cfg.self != address(0) {
 			if err := w.leader().Transfer(t.Context(), address(0)); err != nil {
 				t.Fatal(err)

@@ -158,7 +158,7 @@ func (c *nodes) countEvents() (sent *atomic.Int64, stop func()) {
 	var work sync.WaitGroup
 	sent = new(atomic.Int64)
 	for i := range c.addrs {
-		client := c.client(i + 1)
+		client := c.openClient(i + 1)
 		work.Go(func() {
 			for ; ctx.Err() == nil; <-time.After(20 * time.Millisecond) {
 				answer, err := client.Send(c.t.Context(), adminapi.SendRequest{

@@ -232,8 +232,8 @@ func (c *nodes) startAll() (all []*process, leader int) {
 	return all, c.settle(numbers...)
 }
 
-// client returns a client of node i, which keeps its connection.
-func (c *nodes) client(i int) *adminclient.Client {
+// openClient returns a client of node i, which keeps its connection.
+func (c *nodes) openClient(i int) *adminclient.Client {
 	c.t.Helper()
 	if kept, ok := c.clients.Load(i); ok {
 		return kept.(*adminclient.Client)
@@ -249,7 +249,7 @@ func (c *nodes) client(i int) *adminclient.Client {
 // status returns the status of node i, or false if it does not answer.
 func (c *nodes) status(i int) (adminapi.Status, bool) {
 	c.t.Helper()
-	s, err := c.client(i).Status(c.t.Context())
+	s, err := c.openClient(i).Status(c.t.Context())
 	return s, err == nil
 }
 

@@ -66,19 +66,25 @@ func TestProcessTimingsNodeByNode(t *testing.T) {
 	}
 }
 
-// plannedGap is the longest permitted time without a leader in a planned step. A leaving leader
-// names its successor. Without that, its followers wait for LeaderTimeout, at least 1 s here, from
-// the last message of the leader, which sends one each 100 ms. Without other work on the machine
-// the steps take at most 50 ms (docs/deployment.md).
-const plannedGap = 900 * time.Millisecond
+// A leaving leader names its successor, so that no node waits for LeaderTimeout, at least 1 s here.
+// Without other work on the machine a planned step takes at most 50 ms (docs/deployment.md).
+const (
+	// plannedGap is the longest permitted time without a leader in most rounds of planned steps.
+	plannedGap = 500 * time.Millisecond
+	// handOverGap is that of every round. A busy machine may run a process late, but a step without
+	// hand-over takes longer even if it runs immediately: its followers wait for LeaderTimeout from the
+	// last message of the leader, which sends one each 100 ms.
+	handOverGap = 900 * time.Millisecond
+)
 
 // TestProcessTimingsInSteps changes the timings of three daemons from lan to twiceLAN and back
 // while they accept both sets. It restarts one daemon at a time, the leader last, while all send
 // events and another member holds a lock. No step leaves the cluster without a leader for longer
-// than plannedGap, and no lock is lost.
+// than handOverGap, most none for longer than plannedGap, and no lock is lost.
 func TestProcessTimingsInSteps(t *testing.T) {
 	c, all := withWrite(t)
 	stop := c.sendThrough()
+	var rounds []time.Duration
 	for _, way := range [][2]string{{"lan", twiceLAN}, {twiceLAN, "lan"}} {
 		for round, flags := range [][]string{
 			append(timingFlags(way[0]), "--other-timings", way[1]),
@@ -93,10 +99,15 @@ func TestProcessTimingsInSteps(t *testing.T) {
 			}
 			t.Logf("%s to %s, round %d: no leader for at most %v", way[0], way[1], round+1,
 				longest.Round(100*time.Microsecond))
-			if longest > plannedGap {
-				t.Errorf("no leader for %v, want at most %v", longest, plannedGap)
+			if longest > handOverGap {
+				t.Errorf("no leader for %v, want at most %v", longest, handOverGap)
 			}
+			rounds = append(rounds, longest)
 		}
+	}
+	slices.Sort(rounds)
+	if median := rounds[len(rounds)/2]; median > plannedGap {
+		t.Errorf("no leader for %v in half of the rounds, want at most %v", median, plannedGap)
 	}
 	if sent := stop(); sent < 100 {
 		t.Errorf("%d events, want at least 100", sent)
@@ -141,7 +152,7 @@ func (c *nodes) sendThrough() (stop func() int64) {
 	var work sync.WaitGroup
 	var sent atomic.Int64
 	for i := range c.addrs {
-		client := c.client(i + 1)
+		client := c.openClient(i + 1)
 		work.Go(func() {
 			for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
 				answer, err := client.Send(ctx, adminapi.SendRequest{

@@ -36,7 +36,7 @@ type adoption struct {
 // has then written nothing on the link, if the peer dialed it. name is the name in the greeting.
 func (p *peer) adoptLink(next *link, name string) *transport.CloseError {
 	a := p.decideLink(next, p.mesh.handler.StoreOf(p.addr), name)
-	if next.ends.announces() {
+	if next.ends.announcesEnd() {
 		a.claim, a.copied = nil, nil // it dials from another port, and a later run may be connected
 	}
 	if a.claim != nil && (a.claim.Answers || !a.claim.Connected) {

@@ -16,8 +16,8 @@ type Ends struct {
 	Lost uint64
 }
 
-// announces reports whether the dialer only announces that its process has ended.
-func (e Ends) announces() bool { return e.Lost == e.ID }
+// announcesEnd reports whether the dialer only announces that its process has ended.
+func (e Ends) announcesEnd() bool { return e.Lost == e.ID }
 
 // Verdict is the choice between two connections of the same pair of nodes.
 type Verdict uint8

@@ -246,7 +246,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 		case transport.CodeEarlierRun:
 			result = ResultEarlierRun
 		}
-		if !l.ends.announces() {
+		if !l.ends.announcesEnd() {
 			m.stats.handshakes[result].Add(1)
 		}
 		l.end(refusal.Code, refusal.Reason, refusal)

@@ -72,8 +72,8 @@ const (
 	// plannedGap is the longest permitted time without a leader in most rounds of planned steps.
 	plannedGap = 500 * time.Millisecond
 	// handOverGap is that of every round. A busy machine may run a process late, but a step without
-	// hand-over takes longer even if it runs immediately: its followers wait for LeaderTimeout from the
-	// last message of the leader, which sends one each 100 ms.
+	// hand-over takes longer even on an idle one: its followers wait for LeaderTimeout from the last
+	// message of the leader, which sends one each 100 ms.
 	handOverGap = 900 * time.Millisecond
 )
 

@@ -132,7 +132,7 @@ swarm: build ## simulate for SWARM of CPU time (1h), and check that all planted 
 	$(GO) test ./test/mutants -count=1 -v -timeout 3h -run TestMutantsAre -mutants
 
 explore: ## explore every order of an election of three (docs/simulation.md)
-	$(GO) run ./internal/sim/cmd/explore $(EXPLORE_FLAGS)
+	$(GO) run ./test/sim/cmd/explore $(EXPLORE_FLAGS)
 
 spec: ## check the specification in spec/, recorded runs and planted bugs against it: HISTORIES RUNS SEED
 	@GO="$(GO)" HISTORIES="$(HISTORIES)" RUNS="$(RUNS)" SEED="$(SEED)" scripts/spec.sh

@@ -21,7 +21,7 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
 	"github.com/athena-go/athena/internal/adminclient"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // guarded is a further node of a testCluster, whose callers need a token and a certificate.
@@ -30,7 +30,7 @@ type guarded struct {
 	t      *testing.T
 	path   string // of the token
 	config atomic.Pointer[tls.Config]
-	pki    *transporttest.Authority
+	pki    *simnet.Authority
 	cert   *tls.Certificate // of the caller
 }
 
@@ -46,14 +46,14 @@ func serveGuarded(t *testing.T, a *testCluster) *guarded {
 			saying: a.nodes[0].saying, store: a.table.Store(trioAddress(0).String()),
 			dialed: make(chan net.Conn), closed: make(chan struct{}), done: make(chan error, 1),
 		},
-		t: t, path: filepath.Join(t.TempDir(), "token"), pki: transporttest.NewAuthority(t),
+		t: t, path: filepath.Join(t.TempDir(), "token"), pki: simnet.NewAuthority(t),
 	}
 	g.writeToken(oldToken())
 	token, err := ReadToken(g.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients := transporttest.NewAuthority(t)
+	clients := simnet.NewAuthority(t)
 	g.cert = clients.Issue("ops", nil)
 	g.config.Store(&tls.Config{
 		Certificates: []tls.Certificate{*g.pki.Issue("memory", nil)}, ClientCAs: clients.Pool(),

@@ -15,7 +15,7 @@ import (
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -39,7 +39,7 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 	err := h.checkRequest(w, r, &body)
 	var key, caller string
 	if err == nil {
-		key, err = h.checkJobs(jobrecord.LockKey(name, body.Latch))
+		key, err = h.checkJobs(holding.LockKey(name, body.Latch))
 	}
 	if err == nil {
 		caller, err = callerOf(r)
@@ -54,7 +54,7 @@ func (h *handler) serveLock(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return contest{}, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest, textOf(err)}
 		}
-		c := h.recordContest(true, jobrecord.PermitKeys(key, permits)...)
+		c := h.recordContest(true, holding.PermitKeys(key, permits)...)
 		c.lock = name + "/" + body.Latch
 		c.caller = adminapi.Caller{Job: name, Latch: body.Latch, Caller: caller}
 		c.run = func(ctx context.Context, held heldFunc) error {
@@ -71,7 +71,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 	err := h.checkRequest(w, r, &adminapi.Empty{})
 	var key, caller string
 	if err == nil {
-		key, err = h.checkJobs(jobrecord.LeaderKey(name))
+		key, err = h.checkJobs(holding.LeaderKey(name))
 	}
 	if err == nil {
 		caller, err = callerOf(r)
@@ -96,7 +96,7 @@ func (h *handler) serveElect(w http.ResponseWriter, r *http.Request) {
 
 // jobEvents streams the leader of a job and each change of it.
 func (h *handler) jobEvents(w http.ResponseWriter, r *http.Request) {
-	key, err := h.checkJobs(jobrecord.LeaderKey(r.PathValue("job")))
+	key, err := h.checkJobs(holding.LeaderKey(r.PathValue("job")))
 	switch {
 	case h.isForeign(r):
 		err = crossSite()
@@ -405,7 +405,7 @@ func (h *handler) recordHolder(ctx context.Context, prefix string, keys []string
 	}
 	var first member.Record
 	for i, key := range keys {
-		r, ok := jobrecord.Find(records, key)
+		r, ok := holding.Find(records, key)
 		if !ok || r.Revoked {
 			return nil
 		}

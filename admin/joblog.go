@@ -39,13 +39,13 @@ type lockName struct{ job, latch string }
 type jobLog struct {
 	mu      sync.Mutex
 	begun   bool
-	held    map[lockName]holding
+	held    map[lockName]tenure
 	changes map[lockName][]adminapi.JobChange
 	callers []adminapi.Caller // oldest first
 }
 
-// holding is the holder of a job or lock. since is zero if it held it before this node saw it.
-type holding struct {
+// tenure is the holder of a job or lock. since is zero if it held it before this node saw it.
+type tenure struct {
 	holder leader.Holder
 	since  time.Time
 }
@@ -74,7 +74,7 @@ func (h *handler) followChanges(ctx context.Context) {
 func (l *jobLog) recordChanges(now time.Time, members member.Roster, jobs []election.JobInfo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	held := map[lockName]holding{}
+	held := map[lockName]tenure{}
 	note := func(p lockName, by leader.Holder) {
 		if by == (leader.Holder{}) {
 			return
@@ -84,9 +84,9 @@ func (l *jobLog) recordChanges(now time.Time, members member.Roster, jobs []elec
 			held[p] = old
 			return
 		}
-		held[p] = holding{holder: by}
+		held[p] = tenure{holder: by}
 		if l.begun {
-			held[p] = holding{by, now}
+			held[p] = tenure{by, now}
 			holder := holderOf(members, by)
 			l.addChange(p, adminapi.JobChange{Time: now, Latch: p.latch, Holder: &holder})
 		}

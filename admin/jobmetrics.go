@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/member"
 )
 
@@ -49,7 +49,7 @@ var recordKinds = map[string]string{
 
 // splitKey returns the job that a record belongs to, and the kind of the record.
 func splitKey(key string) (job, kind string) {
-	rest, ok := strings.CutPrefix(key, jobrecord.Prefix)
+	rest, ok := strings.CutPrefix(key, holding.Prefix)
 	job, rest, _ = strings.Cut(rest, "/")
 	part, _, _ := strings.Cut(rest, "/")
 	if kind = recordKinds[part]; !ok || job == "" || kind == "" {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
@@ -158,7 +158,7 @@ func (h *handler) serveEnable(on bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		name := r.PathValue("job")
 		handleAct(h, func(ctx context.Context, body adminapi.CandidateRequest) (any, error) {
-			if _, err := h.checkJobs(jobrecord.LeaderKey(name)); err != nil {
+			if _, err := h.checkJobs(holding.LeaderKey(name)); err != nil {
 				return nil, err
 			}
 			if body.Host != "" {
@@ -166,7 +166,7 @@ func (h *handler) serveEnable(on bool) http.HandlerFunc {
 					return nil, &refusal{http.StatusBadRequest, adminapi.CodeBadRequest,
 						"member and host are both set: remove one of them"}
 				}
-				if _, err := h.checkJobs(jobrecord.HostKey(name, body.Host)); err != nil {
+				if _, err := h.checkJobs(holding.HostKey(name, body.Host)); err != nil {
 					return nil, err
 				}
 				return adminapi.Done{Status: "ok"},

@@ -19,17 +19,17 @@ import (
 
 	"github.com/athena-go/athena/admin"
 	"github.com/athena-go/athena/internal/adminclient"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // secured is the TLS configuration of an admin API that a test may replace.
 type secured struct {
-	pki, clients *transporttest.Authority
+	pki, clients *simnet.Authority
 	current      atomic.Pointer[tls.Config]
 }
 
 func newSecured(t *testing.T) *secured {
-	s := &secured{pki: transporttest.NewAuthority(t), clients: transporttest.NewAuthority(t)}
+	s := &secured{pki: simnet.NewAuthority(t), clients: simnet.NewAuthority(t)}
 	s.current.Store(&tls.Config{
 		Certificates: []tls.Certificate{*s.pki.Issue("127.0.0.1", nil)}, ClientCAs: s.clients.Pool(),
 	})

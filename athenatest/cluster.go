@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 )
 
@@ -53,7 +53,7 @@ type Options struct {
 type Cluster struct {
 	t       testing.TB
 	opts    Options
-	packets *transporttest.PacketNet
+	packets *simnet.PacketNet
 	dir     string         // directory of the stores
 	slots   []slot         // indexed by the number of the node
 	older   []*process     // replaced by TakeOver, but still running
@@ -100,7 +100,7 @@ func New(t testing.TB, opts Options) *Cluster {
 	c := &Cluster{
 		t:       t,
 		opts:    opts,
-		packets: transporttest.NewPacketNet(opts.Delay),
+		packets: simnet.NewPacketNet(opts.Delay),
 		dir:     t.TempDir(),
 		slots:   make([]slot, opts.Size+Spares),
 		leases:  leases{t: t},

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // Path describes the faults of packets from one node to another. The zero Path has no
@@ -57,7 +57,7 @@ func (c *Cluster) SetPath(from, to int, path Path) {
 	c.t.Helper()
 	c.slotOf(from)
 	c.slotOf(to)
-	c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path(path))
+	c.packets.SetPath(c.Address(from), c.Address(to), simnet.Path(path))
 }
 
 // Slow delays all packets from and to a node.
@@ -75,7 +75,7 @@ func (c *Cluster) Slow(i int, delay time.Duration) {
 func (c *Cluster) Heal() {
 	c.eachLink(func(from, to int) {
 		c.packets.Heal(c.Address(from), c.Address(to))
-		c.packets.SetPath(c.Address(from), c.Address(to), transporttest.Path{})
+		c.packets.SetPath(c.Address(from), c.Address(to), simnet.Path{})
 	})
 }
 

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/tlsnet"
 )
@@ -72,7 +72,7 @@ func (c *clock) goOn() {
 
 // socket is the socket of a process.
 type socket struct {
-	transporttest.Socket
+	simnet.Socket
 	clock *clock
 }
 
@@ -89,11 +89,11 @@ func (s socket) WriteTo(b []byte, to net.Addr) (int, error) {
 
 // openSocket returns a function that opens the socket of a process.
 func (p *process) openSocket(
-	packets *transporttest.PacketNet) func(string) (net.PacketConn, error,
+	packets *simnet.PacketNet) func(string) (net.PacketConn, error,
 ) {
 	return func(addr string) (net.PacketConn, error) {
 		s, err := packets.Open(addr)
-		return socket{transporttest.Socket{PacketConn: s}, &p.clock}, err
+		return socket{simnet.Socket{PacketConn: s}, &p.clock}, err
 	}
 }
 
@@ -117,7 +117,7 @@ func (c conn) Write(b []byte) (int, error) {
 
 // tcpHost is the TCP of a process.
 type tcpHost struct {
-	*transporttest.TCPHost
+	*simnet.TCPHost
 	clock *clock
 }
 
@@ -133,14 +133,14 @@ func (h tcpHost) dial(ctx context.Context, addr string) (net.Conn, error) {
 
 // openTLS returns a function that opens the network of a process with TLS on TCP.
 func (p *process) openTLS(
-	packets *transporttest.PacketNet,
+	packets *simnet.PacketNet,
 ) func(transport.Config) (transport.Network, error) {
 	return func(cfg transport.Config) (transport.Network, error) {
 		socket, err := packets.Open(cfg.Addr)
 		if err != nil {
 			return nil, err
 		}
-		h := tcpHost{transporttest.NewTCPHost(socket), &p.clock}
+		h := tcpHost{simnet.NewTCPHost(socket), &p.clock}
 		n, err := tlsnet.New(cfg, h, h.dial)
 		if err != nil {
 			return nil, errors.Join(err, h.Shutdown())

@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
@@ -66,7 +66,7 @@ func AnnounceEnd(ctx context.Context, cfg Config, opts ...Option) error {
 	if n.cfg, err = cfg.parse(); err != nil {
 		return err
 	}
-	n.log = observe.NewLogger(o.logger, n.cfg.Name)
+	n.log = diagnosis.NewLogger(o.logger, n.cfg.Name)
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	c, err := n.awaitDisk(ctx)

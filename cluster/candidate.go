@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
@@ -108,7 +108,7 @@ func (c candidateSource) Resign(t leader.Term, failed error, _ time.Duration) er
 	alone := checkSuccessor(n.currentSnapshot().view, member.Address{})
 	if failed != nil {
 		n.log.Warn("the leader's work failed; yielding leadership",
-			observe.ErrAttr(failed), slog.Uint64("version", version))
+			diagnosis.ErrAttr(failed), slog.Uint64("version", version))
 		if alone != nil {
 			return n.logYieldFailed(alone, version)
 		}
@@ -136,7 +136,7 @@ func (c candidateSource) Resign(t leader.Term, failed error, _ time.Duration) er
 }
 
 func (n *Node) logYieldFailed(err error, version uint64) error {
-	n.log.Warn("could not yield leadership", observe.ErrAttr(err), slog.Uint64("version", version))
+	n.log.Warn("could not yield leadership", diagnosis.ErrAttr(err), slog.Uint64("version", version))
 	return err
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -51,7 +51,7 @@ func inRotation(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		r := &rotation{t: t, book: newBook(t), received: map[string][]string{}}
 		for i := 1; i <= 3; i++ {
 			cfg := config(t, i)
@@ -193,7 +193,7 @@ func TestSecretInTwoRounds(t *testing.T) {
 
 // TestAuthorityInTwoRounds replaces the authority and the certificates of a running cluster.
 func TestAuthorityInTwoRounds(t *testing.T) {
-	var old, next *transporttest.Authority // made when the clock of the test runs
+	var old, next *simnet.Authority // made when the clock of the test runs
 	read := func(path string) []byte {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -208,7 +208,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 	}
 	config := func(t *testing.T, i int) Config {
 		if old == nil {
-			old, next = transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+			old, next = simnet.NewAuthority(t), simnet.NewAuthority(t)
 		}
 		c := pkiConfig(t, i, old)
 		c.TLSCA = c.TLSCert + ".ca"
@@ -223,7 +223,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, both) })
 		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
-			transporttest.Write(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
+			simnet.Write(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
 		})
 		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, read(next.Path)) })
 		time.Sleep(30 * time.Second)
@@ -233,7 +233,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 		before := r.nodes[0].Status().Transport.Handshakes["established"]
 		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
-			transporttest.Write(r.t, next.Issue(host, func(x *x509.Certificate) {
+			simnet.Write(r.t, next.Issue(host, func(x *x509.Certificate) {
 				x.NotAfter = time.Now().Add(time.Hour)
 			}), c.TLSCert, c.TLSKey)
 		})
@@ -308,7 +308,7 @@ func startStrange(
 ) (nodes []*Node, open *atomic.Int64) {
 	t.Helper()
 	open = new(atomic.Int64)
-	p := transporttest.NewPacketNet(time.Millisecond)
+	p := simnet.NewPacketNet(time.Millisecond)
 	listen := func(c transport.Config) (transport.Network, error) {
 		socket, err := p.Open(c.Addr)
 		if err != nil {
@@ -381,16 +381,16 @@ func testStrange(
 // first ones have expired several times over.
 func TestCertificatesExpireUnderTraffic(t *testing.T) {
 	const life = 90 * time.Second
-	var pki *transporttest.Authority // made when the clock of the test runs
+	var pki *simnet.Authority // made when the clock of the test runs
 	renew := func(t *testing.T, c Config) {
 		host, _, _ := strings.Cut(c.Addr, ":")
-		transporttest.Write(t, pki.Issue(host, func(x *x509.Certificate) {
+		simnet.Write(t, pki.Issue(host, func(x *x509.Certificate) {
 			x.NotAfter = time.Now().Add(life)
 		}), c.TLSCert, c.TLSKey)
 	}
 	config := func(t *testing.T, i int) Config {
 		if pki == nil {
-			pki = transporttest.NewAuthority(t)
+			pki = simnet.NewAuthority(t)
 		}
 		c := pkiConfig(t, i, pki)
 		renew(t, c)
@@ -429,7 +429,7 @@ func TestLateGreetWithRemovedSecret(t *testing.T) {
 // TestSetCredentialsChangesNothingAfterAnError checks the errors of SetCredentials.
 func TestSetCredentialsChangesNothingAfterAnError(t *testing.T) {
 	inRotation(t, withSecret, func(r *rotation) {
-		pki := transporttest.NewAuthority(r.t)
+		pki := simnet.NewAuthority(r.t)
 		n, before := r.nodes[0], r.nodes[0].credentials.Load()
 		for want, edit := range map[string]func(c *Config){
 			"has at most 6 random": func(c *Config) { c.Secret = []byte("password") },

@@ -5,7 +5,7 @@ package cluster
 import (
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 )
 
@@ -79,8 +79,8 @@ type Step struct {
 	After time.Duration // since the first step
 }
 
-// electionOf converts an election of package observe.
-func electionOf(e observe.Election) Election {
+// electionOf converts an election of package diagnosis.
+func electionOf(e diagnosis.Election) Election {
 	var steps []Step
 	for _, s := range e.Steps {
 		steps = append(steps, Step(s))

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -206,11 +206,11 @@ func TestLeaderChangedHasACause(t *testing.T) {
 	})
 }
 
-// TestEveryCauseIsNamed checks that each cause of package observe is a constant of this package.
+// TestEveryCauseIsNamed checks that each cause of package diagnosis is a constant of this package.
 func TestEveryCauseIsNamed(t *testing.T) {
-	o := observe.New(observe.Config{})
+	o := diagnosis.New(diagnosis.Config{})
 	var s Status
-	s.setReport(o.ReadReport(time.Now(), observe.State{}))
+	s.setReport(o.ReadReport(time.Now(), diagnosis.State{}))
 	want := []Cause{
 		CauseConflict, CauseCrash, CauseHandOver, CauseLeaseLost, CauseOutvoted, CauseRaised,
 		CauseReplaced, CauseSilence, CauseStart,

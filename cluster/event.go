@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 )
 
@@ -131,7 +131,7 @@ func shownMember(v member.View, addr member.Address) member.Member {
 
 // eventsOf returns the events for the changes that led to this view. Changes of members come first,
 // so that readers know the member that becomes the leader.
-func eventsOf(c observe.Changes, view member.View) []Event {
+func eventsOf(c diagnosis.Changes, view member.View) []Event {
 	var events []Event
 	for _, m := range c.Members {
 		events = append(events, MemberChanged{Before: m.Before, Member: m.After})

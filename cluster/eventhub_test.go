@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 )
 
@@ -69,7 +69,7 @@ func TestChangesBetweenViews(t *testing.T) {
 			[]string{"n2 at 127.0.0.1:2 is active", "leader of version 2 is n2 at 127.0.0.1:2"}},
 	} {
 		var got []string
-		for _, e := range eventsOf(observe.CompareViews(c.before, c.after), c.after) {
+		for _, e := range eventsOf(diagnosis.CompareViews(c.before, c.after), c.after) {
 			got = append(got, e.String())
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/safetext"
 )
 
@@ -50,7 +50,7 @@ const (
 // If this process is process 1 of a container, the guard ends with it: use the command athena guard
 // there.
 func Guard(cfg Config, opts ...Option) error {
-	log := observe.NewLogger(newOptions(opts).logger, cfg.Name)
+	log := diagnosis.NewLogger(newOptions(opts).logger, cfg.Name)
 	if os.Getenv(guardVariable) != "" {
 		os.Exit(guardParent(cfg, opts, log))
 	}

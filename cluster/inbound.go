@@ -120,7 +120,7 @@ func (in inbound) System(from member.Identity, frame []byte) error {
 		e.leaveRooms()
 		return err
 	}
-	n.observer.ObserveMessage(m)
+	n.reporter.ObserveMessage(m)
 	if m.Body.Kind() == message.KindSeedKeepAliveAck {
 		n.net.NoteAnswer(from)
 	}
@@ -139,7 +139,7 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 	switch {
 	case errors.Is(err, wire.ErrUnknownKind), errors.Is(err, wire.ErrVersion):
 		// The peer runs a later version of this program.
-		n.observer.DropFrame(from, messaging.DropUnknownKind, err)
+		n.reporter.DropFrame(from, messaging.DropUnknownKind, err)
 		return message.Message{}, nil
 	case err != nil:
 		return m, n.dropFrame(from, messaging.DropMalformed, err)
@@ -150,7 +150,7 @@ func (n *Node) decodeMessage(from member.Identity, frame []byte) (message.Messag
 	case m.From.StoreID != from.StoreID:
 		// The connection proves one store. A frame of a new store in memory may have been queued before
 		// the node greets with that store.
-		n.observer.DropFrame(from, dropOtherStore, nil)
+		n.reporter.DropFrame(from, dropOtherStore, nil)
 		return message.Message{}, nil
 	case m.Body.Kind() == message.KindGreet:
 		return m, n.dropFrame(from, dropMisplaced, errMisplaced)
@@ -170,7 +170,7 @@ func (e inboxEntry) leaveRooms() {
 
 // dropFrame counts and logs a dropped frame, and returns err.
 func (n *Node) dropFrame(from member.Identity, reason string, err error) error {
-	n.observer.DropFrame(from, reason, err)
+	n.reporter.DropFrame(from, reason, err)
 	return err
 }
 
@@ -210,7 +210,7 @@ func (in inbound) StoreOf(peer member.Address) member.StoreID {
 func (in inbound) Greeted(peer message.Message) {
 	n := in.n
 	greet, _ := peer.Body.(message.Greet) // the transport has checked the type
-	n.observer.ObserveGreet(peer.From, greet.SeedDigest == n.cfg.seedDigest())
+	n.reporter.ObserveGreet(peer.From, greet.SeedDigest == n.cfg.seedDigest())
 }
 
 // mayEnd reports whether this node ends because a peer reports that another process has its
@@ -228,7 +228,7 @@ func (n *Node) handleReport(r mesh.Report) {
 		n.stop(fmt.Errorf("cluster: the socket failed: %w", r.Err))
 		return
 	}
-	n.observer.ObserveConnection(r)
+	n.reporter.ObserveConnection(r)
 	closed, ok := errors.AsType[*transport.CloseError](r.Err)
 	if ok && r.Kind == mesh.ReportRefusedByPeer && closed.Code == transport.CodeEarlierRun {
 		n.replacedBy.Store(&closed.Reason)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -244,13 +244,13 @@ func TestUnhandledEventCausesWarning(t *testing.T) {
 				t.Errorf("got %d lines with %s, want one: %q", n, want, lines)
 			}
 		}
-		for i := range 2 * observe.MaxUnhandled {
+		for i := range 2 * diagnosis.MaxUnhandled {
 			send(1, receiver.Raw{Name: fmt.Sprint("made up ", i), Payload: []byte{0xc0}})
 		}
-		if lines, _ := j.about(text); len(lines) != observe.MaxUnhandled {
-			t.Errorf("got %d lines, want %d", len(lines), observe.MaxUnhandled)
+		if lines, _ := j.about(text); len(lines) != diagnosis.MaxUnhandled {
+			t.Errorf("got %d lines, want %d", len(lines), diagnosis.MaxUnhandled)
 		}
-		const want = 12 + 2*observe.MaxUnhandled
+		const want = 12 + 2*diagnosis.MaxUnhandled
 		if got := w.nodes[0].Status().Dropped[messaging.DropNoHandler]; got != want {
 			t.Errorf("counted %d, want %d", got, want)
 		}

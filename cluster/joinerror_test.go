@@ -7,9 +7,9 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 )
 
@@ -25,7 +25,7 @@ func addresses(ports ...uint16) []member.Address {
 
 // TestJoinErrorListsAnswers checks that a JoinError lists the last answer of each other seed.
 func TestJoinErrorListsAnswers(t *testing.T) {
-	o := observe.New(observe.Config{
+	o := diagnosis.New(diagnosis.Config{
 		Log: slog.New(slog.DiscardHandler), Self: addresses(1)[0], Seeds: addresses(1, 2, 3, 4),
 	})
 	o.ObserveGreet(at(2, 0).Identity, false)
@@ -38,7 +38,7 @@ func TestJoinErrorListsAnswers(t *testing.T) {
 	}
 	report(3, errBoom)
 	report(9, errors.New("a stranger")) // not a seed
-	err := error((&Node{observer: o}).joinError(errHopeless))
+	err := error((&Node{reporter: o}).joinError(errHopeless))
 	want := `cluster: could not join: every other seed refused the connection
 	127.0.0.1:2: join refused: cluster full, ` +
 		`all seats are taken, or kept for members that left (see the log of the leader); ` +

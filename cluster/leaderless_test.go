@@ -15,8 +15,8 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/observe"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/diagnosis"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 )
 
@@ -98,11 +98,11 @@ func TestLeaderlessNodeLogsWhy(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Since(warnings.begin)
-		time.Sleep(2 * observe.WarnInterval)
+		time.Sleep(2 * diagnosis.WarnInterval)
 		lines, times = warnings.about("127.0.0.1:7002 (differs in size (3 here, 5 there))")
-		if len(lines) != 1 || times[0] > began+observe.WarnInterval+time.Second {
+		if len(lines) != 1 || times[0] > began+diagnosis.WarnInterval+time.Second {
 			t.Errorf("another reason: %q at %v, want one line within %v after %v",
-				lines, times, observe.WarnInterval, began)
+				lines, times, diagnosis.WarnInterval, began)
 		}
 		w.end(other)
 		testResolved(t, w, n, warnings)
@@ -197,7 +197,7 @@ func TestFailoverCausesNoWarning(t *testing.T) {
 // different secret as the reason.
 func TestOtherSecretIsLoggedOnBothSides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		warnings, logger := keep(zerolog.WarnLevel)
 		for i, secret := range []string{clusterSecret, otherSecret} {
 			n, err := Start(t.Context(), quicConfig(i+1, secret),

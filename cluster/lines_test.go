@@ -15,9 +15,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -286,7 +286,7 @@ func TestMalformedEventsCauseOneWarning(t *testing.T) {
 // TestNoPeerFillsTheLog checks that no peer can fill the log: the number of lines with one text is
 // limited per minute, and the next line reports how many were left out.
 func TestNoPeerFillsTheLog(t *testing.T) {
-	const often = 3 * observe.MaxLines
+	const often = 3 * diagnosis.MaxLines
 	withDesk(t, func(t *testing.T, w *world, _ *desk) {
 		n := w.nodes[0]
 		in, peer := inbound{n.messages, n}, w.nodes[1].Self().Identity
@@ -315,7 +315,7 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 				synctest.Wait()
 			}
 		}
-		time.Sleep(2 * observe.QuotaInterval)
+		time.Sleep(2 * diagnosis.QuotaInterval)
 		texts := []string{
 			"dropped a message", "refused", "dropped a frame", "handler failed", "connected",
 		}
@@ -325,14 +325,14 @@ func TestNoPeerFillsTheLog(t *testing.T) {
 		}
 		flood(often)
 		for _, text := range texts {
-			w.book.wants(text, before[text]+observe.MaxLines)
+			w.book.wants(text, before[text]+diagnosis.MaxLines)
 		}
-		time.Sleep(observe.QuotaInterval)
+		time.Sleep(diagnosis.QuotaInterval)
 		flood(1)
 		for _, text := range texts {
-			lines := w.book.wants(text, before[text]+observe.MaxLines+1)
-			if got := lines[len(lines)-1]["left_out"]; got != float64(often-observe.MaxLines) {
-				t.Errorf("%q: %v were left out, want %d", text, got, often-observe.MaxLines)
+			lines := w.book.wants(text, before[text]+diagnosis.MaxLines+1)
+			if got := lines[len(lines)-1]["left_out"]; got != float64(often-diagnosis.MaxLines) {
+				t.Errorf("%q: %v were left out, want %d", text, got, often-diagnosis.MaxLines)
 			}
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -43,7 +43,7 @@ func (n *Node) runLoop() {
 	timer := time.NewTimer(0) // the machine sends its first queries immediately
 	defer timer.Stop()
 	for {
-		var in observe.Input
+		var in diagnosis.Input
 		var out statemachine.Output
 		var now time.Time
 		answer := func(error) {}
@@ -94,9 +94,9 @@ func (n *Node) readTurnClock() (now time.Time, woke bool) {
 	now, step := n.steps.Read(n.clock)
 	if step > 0 {
 		n.machine.EndTrust(now)
-		n.observer.Metrics.AddClockStep()
+		n.reporter.Metrics.AddClockStep()
 		n.log.Warn("the wall clock was set forward: lease and records are invalid until confirmed",
-			slog.Float64("step_ms", observe.Milliseconds(step)))
+			slog.Float64("step_ms", diagnosis.Milliseconds(step)))
 	}
 	return now, step > 0
 }
@@ -126,9 +126,9 @@ func (n *Node) shutdown() {
 	n.closeErr = errors.Join(n.messages.Close(ctx), n.store.Close())
 	n.work.Wait()
 	if errors.Is(cause, ErrClosed) || errors.Is(cause, ErrLeft) {
-		n.log.Info("ended", observe.ErrAttr(n.closeErr))
+		n.log.Info("ended", diagnosis.ErrAttr(n.closeErr))
 	} else {
-		n.log.Error("node failed", observe.ErrAttr(errors.Join(cause, n.closeErr)))
+		n.log.Error("node failed", diagnosis.ErrAttr(errors.Join(cause, n.closeErr)))
 	}
 	close(n.done)
 }
@@ -147,7 +147,7 @@ func (n *Node) stopLeading() {
 		return
 	}
 	out := n.machine.StopLeading(now)
-	if n.persist(now, observe.Input{Order: true}, out) == nil {
+	if n.persist(now, diagnosis.Input{Order: true}, out) == nil {
 		_ = n.apply(now, out) // ErrStopped
 	}
 }

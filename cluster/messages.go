@@ -66,8 +66,8 @@ func (m messagingNode) WaitLeader(ctx context.Context) (messaging.Leadership, er
 // handleDrop counts and logs a dropped frame or event.
 func (n *Node) handleDrop(d messaging.Drop) {
 	if d.Event == "" {
-		n.observer.DropFrame(d.From, d.Reason, d.Err)
+		n.reporter.DropFrame(d.From, d.Reason, d.Err)
 	} else {
-		n.observer.DropEvent(d.From, d.Event, d.Reason, d.SenderTold, d.Err)
+		n.reporter.DropEvent(d.From, d.Event, d.Reason, d.SenderTold, d.Err)
 	}
 }

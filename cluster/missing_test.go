@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 )
 
 const (
@@ -37,9 +37,9 @@ func TestMissingSeedsAreNamed(t *testing.T) {
 				t.Errorf("%s: missing seeds %v, want %v", n.cfg.Name, got, want)
 			}
 		}
-		time.Sleep(observe.MissingTimeout - observe.WarnInterval)
+		time.Sleep(diagnosis.MissingTimeout - diagnosis.WarnInterval)
 		w.book.wants(seedMissing, 0)
-		time.Sleep(10 * observe.MissingTimeout)
+		time.Sleep(10 * diagnosis.MissingTimeout)
 		for _, line := range w.book.wants(seedMissing, 2) {
 			if line["peer"] != address(2).String() || line["why"] != why {
 				t.Errorf("logged %v, want the peer and why", line)
@@ -47,7 +47,7 @@ func TestMissingSeedsAreNamed(t *testing.T) {
 		}
 		w.book.wants(seedBack, 0)
 		w.add(2, Config{})
-		time.Sleep(2 * observe.WarnInterval)
+		time.Sleep(2 * diagnosis.WarnInterval)
 		w.book.wants(seedBack, 2)
 		for _, n := range w.nodes {
 			if got := n.Status().MissingSeeds; len(got) > 0 {
@@ -56,7 +56,7 @@ func TestMissingSeedsAreNamed(t *testing.T) {
 		}
 
 		w.cut(w.nodes[2])
-		time.Sleep(2 * observe.MissingTimeout)
+		time.Sleep(2 * diagnosis.MissingTimeout)
 		missing := 0
 		for _, n := range w.nodes[:2] {
 			missing += len(n.Status().MissingSeeds)
@@ -66,7 +66,7 @@ func TestMissingSeedsAreNamed(t *testing.T) {
 		}
 		w.book.wants(seedMissing, 4)
 		w.heal(w.nodes[2])
-		time.Sleep(2 * observe.WarnInterval)
+		time.Sleep(2 * diagnosis.WarnInterval)
 		w.book.wants(seedBack, 4)
 	})
 }
@@ -85,7 +85,7 @@ func TestMembersOutOfReachAreLogged(t *testing.T) {
 		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * observe.MissingTimeout)
+		time.Sleep(10 * diagnosis.MissingTimeout)
 		named := map[any]bool{}
 		for _, line := range w.book.wants("an active member cannot be reached", 2) {
 			named[line["peer"]] = true

@@ -16,9 +16,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/tlsfiles"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/transport"
@@ -263,7 +263,7 @@ func openCertificates(cfg settings, log *slog.Logger) (*tlsfiles.Source, error) 
 	source, err := tlsfiles.Open(cfg.tlsFiles(), id, time.Now, func(r tlsfiles.Report) {
 		l := certificateLines[r.Event]
 		log.LogAttrs(context.Background(), l.level, l.text,
-			observe.ErrAttr(r.Err), slog.Time("until", r.Until))
+			diagnosis.ErrAttr(r.Err), slog.Time("until", r.Until))
 	})
 	return source, asFieldErrors(err)
 }

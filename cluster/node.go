@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/clock"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
-	"github.com/athena-go/athena/internal/observe"
-	"github.com/athena-go/athena/internal/records"
+	"github.com/athena-go/athena/internal/recordtable"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -43,7 +43,7 @@ type Node struct {
 	credentials atomic.Pointer[credentials] // nil if the node is insecure
 
 	machine   *statemachine.Machine // used by the loop only
-	recorder  observe.Recorder      // used by the loop only; nil except in tests
+	recorder  diagnosis.Recorder    // used by the loop only; nil except in tests
 	inbox     chan inboxEntry
 	large     chan struct{}           // semaphore: has an entry for each large message in memory
 	strangers chan struct{}           // the same for messages of strangers
@@ -52,12 +52,12 @@ type Node struct {
 	calls     chan loopCall
 
 	messages  *messaging.Messenger
-	records   *records.Table
+	records   *recordtable.Table
 	snapshots snapshotCell
 	terms     terms
 	candidate *leader.Candidate // of WhileLeader
 	hub       hub
-	observer  *observe.Observer
+	reporter  *diagnosis.Reporter
 	drained   atomic.Bool
 	ended     atomic.Pointer[member.Identity] // the last run whose proof was valid; see readEnd
 	// replacedBy is the reason with which a node last refused this run in favor of a later one.

@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/wire"
 	"github.com/athena-go/athena/member"
@@ -18,7 +18,7 @@ import (
 
 // persist saves the part of an output that must be durable before apply is called. An error stops
 // the node.
-func (n *Node) persist(now time.Time, in observe.Input, out statemachine.Output) error {
+func (n *Node) persist(now time.Time, in diagnosis.Input, out statemachine.Output) error {
 	if n.recorder != nil {
 		if err := n.recorder.RecordTurn(now, in, out); err != nil {
 			return fmt.Errorf("cluster: stopping: cannot record a turn: %w", err)
@@ -44,11 +44,11 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 	}
 	before, after := n.currentSnapshot(), n.takeSnapshot(began, out.Changed)
 	newTerm := n.updateLeases(now, &after, out)
-	changes := n.observeTurn(&after, observe.Turn{
+	changes := n.observeTurn(&after, diagnosis.Turn{
 		Began: began, Now: now, Traces: out.Trace, Changed: out.Changed, Before: before.view,
 		NewTerm: newTerm,
 	})
-	if out.Changed || newTerm != (observe.Leader{}) || after.rosterLost != before.rosterLost {
+	if out.Changed || newTerm != (diagnosis.Leader{}) || after.rosterLost != before.rosterLost {
 		n.publishSnapshot(after, changes)
 	}
 	if after.view.Self.StoreID != before.view.Self.StoreID {
@@ -74,7 +74,7 @@ func (n *Node) takeSnapshot(now time.Time, changed bool) snapshot {
 // updateLeases updates the term and the leases of records. If a term began, it returns the leader.
 func (n *Node) updateLeases(
 	now time.Time, s *snapshot, out statemachine.Output,
-) (newTerm observe.Leader) {
+) (newTerm diagnosis.Leader) {
 	version, until := n.machine.Authority(now)
 	began := n.terms.updateTerm(now, s.view, version, until)
 	if began != nil {
@@ -85,14 +85,14 @@ func (n *Node) updateLeases(
 }
 
 // observeTurn completes a turn with what the node knows after it, and observes it.
-func (n *Node) observeTurn(after *snapshot, t observe.Turn) observe.Changes {
+func (n *Node) observeTurn(after *snapshot, t diagnosis.Turn) diagnosis.Changes {
 	t.State = n.stateOf(after, after.liveTerm())
 	t.QuorateUntil = n.machine.QuorateUntil(t.Began)
-	return n.observer.Observe(t)
+	return n.reporter.Observe(t)
 }
 
 // publishSnapshot publishes a snapshot and the events that led to it.
-func (n *Node) publishSnapshot(s snapshot, c observe.Changes) {
+func (n *Node) publishSnapshot(s snapshot, c diagnosis.Changes) {
 	n.snapshots.store(s)
 	n.hub.publishEvents(s.view, eventsOf(c, s.view))
 }
@@ -121,9 +121,9 @@ func (n *Node) sendOutput(out statemachine.Output) {
 func (n *Node) sendMessage(m message.Message) {
 	frame, err := wire.Encode(m)
 	if err != nil {
-		n.observer.DropFrame(member.Identity{}, dropUnencodable, nil)
+		n.reporter.DropFrame(member.Identity{}, dropUnencodable, nil)
 		n.log.Error("cannot encode a message",
-			observe.ErrAttr(err), slog.String("kind", m.Body.Kind().String()))
+			diagnosis.ErrAttr(err), slog.String("kind", m.Body.Kind().String()))
 		return
 	}
 	n.net.Notify(m.To, frame)
@@ -134,7 +134,7 @@ const dropUnencodable = "cannot be encoded"
 
 // handleLostMembers ends what waits for members that are no longer active. It also probes
 // unreachable members: if the host refuses packets to the port, the leader learns it sooner.
-func (n *Node) handleLostMembers(c observe.Changes) {
+func (n *Node) handleLostMembers(c diagnosis.Changes) {
 	for _, m := range c.Members {
 		if m.After.Address == n.cfg.self {
 			continue
@@ -151,8 +151,8 @@ func (n *Node) handleLostMembers(c observe.Changes) {
 }
 
 // stateOf converts a snapshot for the observer. The caller checks once whether its term lives.
-func (n *Node) stateOf(s *snapshot, live *clusterTerm) observe.State {
-	return observe.State{
+func (n *Node) stateOf(s *snapshot, live *clusterTerm) diagnosis.State {
+	return diagnosis.State{
 		View:        s.view,
 		Held:        s.held,
 		Provisional: s.provisional,
@@ -164,11 +164,11 @@ func (n *Node) stateOf(s *snapshot, live *clusterTerm) observe.State {
 }
 
 // leaderOfTerm returns the leader of a term, or the zero Leader if t is nil.
-func leaderOfTerm(t *clusterTerm) observe.Leader {
+func leaderOfTerm(t *clusterTerm) diagnosis.Leader {
 	if t == nil {
-		return observe.Leader{}
+		return diagnosis.Leader{}
 	}
-	return observe.Leader{Address: t.leader, Version: t.version}
+	return diagnosis.Leader{Address: t.leader, Version: t.version}
 }
 
 // laterRun returns what other nodes reported about the process that replaced this run, or "".

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 )
@@ -19,7 +19,7 @@ type bulky struct{ Data []byte }
 // TestPathShrinks cuts the MTU of the link between the two nodes of a cluster while they send
 // each other large events. The leader keeps its lease, and events arrive again.
 func TestPathShrinks(t *testing.T) {
-	l := transporttest.NewLink(t)
+	l := simnet.NewLink(t)
 	arrived := make(chan struct{}, 1)
 	nodes := make([]*Node, 2)
 	for i := range nodes {

@@ -20,29 +20,29 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/internal/tlsfiles"
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 )
 
 // pkiConfig is like quicConfig, but with certificates instead of a secret.
-func pkiConfig(t *testing.T, i int, pki *transporttest.Authority) Config {
+func pkiConfig(t *testing.T, i int, pki *simnet.Authority) Config {
 	t.Helper()
 	c := quicConfig(i, "")
 	dir := t.TempDir()
 	c.Secret = nil
 	c.TLSCA, c.TLSCert, c.TLSKey = pki.Path, filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	host, _, _ := strings.Cut(c.Addr, ":")
-	transporttest.Write(t, pki.Issue(host, nil), c.TLSCert, c.TLSKey)
+	simnet.Write(t, pki.Issue(host, nil), c.TLSCert, c.TLSKey)
 	return c
 }
 
 func TestValidateReadsCertificates(t *testing.T) {
-	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	pki, other := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	encrypted := "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 	issue := func(c *Config, name string, edit func(*x509.Certificate)) {
-		transporttest.Write(t, pki.Issue(name, edit), c.TLSCert, c.TLSKey)
+		simnet.Write(t, pki.Issue(name, edit), c.TLSCert, c.TLSKey)
 	}
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -79,7 +79,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 		{"no key in PEM", func(c *Config) { write(c.TLSKey, "key") }, "contains no PEM private key"},
 		{"encrypted", func(c *Config) { write(c.TLSKey, encrypted) }, "openssl pkey"},
 		{"key of another", func(c *Config) {
-			transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
+			simnet.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
 		}, "does not match TLSCert"},
 		{"expired", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Second) })
@@ -105,7 +105,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 // TestDamagedFiles checks that damaged content is not ignored as if it were a comment. Otherwise
 // the second of two CA certificates could be missing without an error.
 func TestDamagedFiles(t *testing.T) {
-	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	pki, other := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	read := func(path string) string {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -155,7 +155,7 @@ func TestDamagedFiles(t *testing.T) {
 // is reported once and not used.
 func TestCertificatesAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		c := pkiConfig(t, 1, pki)
 		s, err := c.parse()
 		if err != nil {
@@ -170,7 +170,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		first := serial()
 		later := func(x *x509.Certificate) { x.NotAfter = x.NotAfter.Add(time.Hour) }
 		next := pki.Issue("10.0.0.1", later)
-		transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+		simnet.Write(t, next, c.TLSCert, c.TLSKey)
 		if got := serial(); got != first {
 			t.Error("the files were read again within a second")
 		}
@@ -183,11 +183,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		}
 		log.wants("TLS files have changed: new handshakes use them", 1)
 		for i, bad := range []func(){
-			func() { transporttest.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
-			func() { transporttest.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
+			func() { simnet.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
+			func() { simnet.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
 			func() { _ = os.Remove(c.TLSCert) },
 			func() { // partly repaired; the remaining fault is reported too
-				transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+				simnet.Write(t, next, c.TLSCert, c.TLSKey)
 				_ = os.Chmod(c.TLSKey, 0o644)
 			},
 			func() { _ = os.Remove(c.TLSKey) },
@@ -201,7 +201,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			}
 			log.wants("cannot load the TLS files; keeping the previous certificate", i+1)
 		}
-		transporttest.Write(t, next, c.TLSCert, c.TLSKey)
+		simnet.Write(t, next, c.TLSCert, c.TLSKey)
 		time.Sleep(tlsfiles.ReadInterval)
 		serial()
 		log.wants("cannot load the TLS files; keeping the previous certificate", 5) // as before
@@ -212,7 +212,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 // it becomes valid. The clock of its issuer may be ahead.
 func TestCertificateThatBeginsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		c := pkiConfig(t, 1, pki)
 		s, err := c.parse()
 		if err != nil {
@@ -225,7 +225,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 		later := pki.Issue("10.0.0.1", func(x *x509.Certificate) {
 			x.NotBefore = time.Now().Add(10 * time.Second)
 		})
-		transporttest.Write(t, later, c.TLSCert, c.TLSKey)
+		simnet.Write(t, later, c.TLSCert, c.TLSKey)
 		for _, after := range []time.Duration{5 * time.Second, 6 * time.Second} {
 			before := time.Now()
 			time.Sleep(after)
@@ -250,10 +250,10 @@ func TestCertificateNotRenewed(t *testing.T) {
 }
 
 func testNobodyRenews(t *testing.T, life time.Duration) {
-	pki := transporttest.NewAuthority(t)
+	pki := simnet.NewAuthority(t)
 	c := pkiConfig(t, 1, pki)
 	begin := time.Now()
-	transporttest.Write(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
+	simnet.Write(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
 		x.NotBefore, x.NotAfter = begin, begin.Add(life)
 	}), c.TLSCert, c.TLSKey)
 	s, err := c.parse()
@@ -296,8 +296,8 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 // TestCertificateOfManyNames checks that the largest accepted certificate passes a handshake.
 func TestCertificateOfManyNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
-		pki := transporttest.NewAuthority(t)
+		p := simnet.NewPacketNet(time.Millisecond)
+		pki := simnet.NewAuthority(t)
 		names := func(bytes int) (c *tls.Certificate) {
 			for n := bytes/12 - 60; c == nil || len(c.Certificate[0]) < bytes-9; n++ {
 				c = pki.Issue("", func(x *x509.Certificate) {
@@ -315,7 +315,7 @@ func TestCertificateOfManyNames(t *testing.T) {
 		}
 		for i := range 2 {
 			c := pkiConfig(t, i+1, pki)
-			transporttest.Write(t, large, c.TLSCert, c.TLSKey)
+			simnet.Write(t, large, c.TLSCert, c.TLSKey)
 			n, err := Start(t.Context(), c, WithSocket(p.Open), WithClock(time.Now))
 			if err != nil {
 				t.Fatal(err)
@@ -328,7 +328,7 @@ func TestCertificateOfManyNames(t *testing.T) {
 			}
 		}
 		c := pkiConfig(t, 1, pki)
-		transporttest.Write(t, names(tlsfiles.MaxChainBytes+30), c.TLSCert, c.TLSKey)
+		simnet.Write(t, names(tlsfiles.MaxChainBytes+30), c.TLSCert, c.TLSKey)
 		configCase{"too large", c, "leave out names"}.check(t)
 	})
 }
@@ -337,8 +337,8 @@ func TestCertificateOfManyNames(t *testing.T) {
 // address of a seed with a certificate of its own.
 func TestImpostorsEndNoStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
-		pki := transporttest.NewAuthority(t)
+		p := simnet.NewPacketNet(time.Millisecond)
+		pki := simnet.NewAuthority(t)
 		have := quicnet.Credentials{Certificate: pki.Issue("10.0.0.9", nil), Authorities: pki.Pool()}
 		elsewhere := func(c transport.Config) (transport.Network, error) {
 			socket, err := p.Open("10.0.0.9:7000")
@@ -375,16 +375,16 @@ func TestImpostorsEndNoStart(t *testing.T) {
 // certificates, and stops when they are not renewed.
 func TestWholeStackWithCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		options := []Option{WithSocket(p.Open), WithClock(time.Now),
 			WithLogger(slog.New(slog.DiscardHandler))}
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		const life = 3 * time.Minute
 		nodes, configs := make([]*Node, 3), make([]Config, 3)
 		renew := func(i int) {
 			host, _, _ := strings.Cut(configs[i].Addr, ":")
 			renewed := pki.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(life) })
-			transporttest.Write(t, renewed, configs[i].TLSCert, configs[i].TLSKey)
+			simnet.Write(t, renewed, configs[i].TLSCert, configs[i].TLSKey)
 		}
 		for i := range nodes {
 			configs[i] = pkiConfig(t, i+1, pki)
@@ -433,15 +433,15 @@ func TestWholeStackWithCertificates(t *testing.T) {
 // TestAuthorityAddedAndRemoved adds an authority to the files without a reload, and removes it with
 // one. A node with a certificate of that authority must lose its connections.
 func TestAuthorityAddedAndRemoved(t *testing.T) {
-	var pki *transporttest.Authority // made when the clock of the test runs
+	var pki *simnet.Authority // made when the clock of the test runs
 	config := func(t *testing.T, i int) Config {
 		if pki == nil {
-			pki = transporttest.NewAuthority(t)
+			pki = simnet.NewAuthority(t)
 		}
 		return pkiConfig(t, i, pki)
 	}
 	inRotation(t, config, func(r *rotation) {
-		other := transporttest.NewAuthority(r.t)
+		other := simnet.NewAuthority(r.t)
 		authorities, err := os.ReadFile(pki.Path)
 		added, otherErr := os.ReadFile(other.Path)
 		write := func(text []byte) {
@@ -454,7 +454,7 @@ func TestAuthorityAddedAndRemoved(t *testing.T) {
 		c := r.configs[2]
 		host, _, _ := strings.Cut(c.Addr, ":")
 		write(append(bytes.Clone(authorities), added...))
-		transporttest.Write(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
+		simnet.Write(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
 		r.nodes[2].net.ReplaceConns()
 		time.Sleep(15 * time.Second)
 		r.checkLeader(r.nodes[0].Status().Token)

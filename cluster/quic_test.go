@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -40,7 +40,7 @@ const (
 // that is cut off, and refuses a node with another secret.
 func TestWholeStackOverQUIC(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		options := []Option{WithSocket(p.Open), WithClock(time.Now),
 			WithLogger(slog.New(slog.DiscardHandler))}
 		var box mailbox

@@ -6,7 +6,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/athena-go/athena/internal/records"
+	"github.com/athena-go/athena/internal/recordtable"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/statemachine"
@@ -22,22 +22,22 @@ func (n *Node) Records() record.Store { return n.records }
 func (n *Node) HoldRemaining() time.Duration { return n.records.HoldRemaining() }
 
 // newRecords returns the record table of this node.
-func (n *Node) newRecords() *records.Table {
-	return records.New(records.Config{
+func (n *Node) newRecords() *recordtable.Table {
+	return recordtable.New(recordtable.Config{
 		Node:        recordsNode{n},
 		Self:        n.cfg.self.String(),
 		Life:        n.life,
 		Clock:       n.clock,
 		HoldTimeout: n.cfg.timings.HoldTimeout(),
 		Guard:       leaseGuard(n.cfg.timings),
-		ReportLate:  n.observer.LogLateWork,
+		ReportLate:  n.reporter.LogLateWork,
 	})
 }
 
-// recordsNode implements records.Node.
+// recordsNode implements recordtable.Node.
 type recordsNode struct{ n *Node }
 
-func (r recordsNode) Do(ctx context.Context, verb records.Verb) error {
+func (r recordsNode) Do(ctx context.Context, verb recordtable.Verb) error {
 	return r.n.runInLoop(ctx, func(now time.Time) (statemachine.Output, error) {
 		return verb(now, r.n.machine)
 	})

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/records"
+	"github.com/athena-go/athena/internal/recordtable"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
@@ -331,15 +331,15 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 		w.cut(leader) // not noticed yet
 		short, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer stop()
-		failed := make(chan error, 3*records.MaxCommits)
-		for i := range 3 * records.MaxCommits {
+		failed := make(chan error, 3*recordtable.MaxCommits)
+		for i := range 3 * recordtable.MaxCommits {
 			go func() {
 				_, err := session(a).Commit(short, absent(fmt.Sprint(i)), set(fmt.Sprint(i), nil))
 				failed <- err
 			}()
 		}
 		var asked, waited int
-		for range 3 * records.MaxCommits {
+		for range 3 * recordtable.MaxCommits {
 			switch err := <-failed; {
 			case errors.Is(err, record.ErrUnknownOutcome):
 				asked++
@@ -349,12 +349,13 @@ func TestCommitWaitsForItsTurn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if asked != records.MaxCommits || waited != 2*records.MaxCommits {
-			t.Errorf("%d were asked and %d waited, want %d and the rest", asked, waited, records.MaxCommits)
+		if asked != recordtable.MaxCommits || waited != 2*recordtable.MaxCommits {
+			t.Errorf("%d were asked and %d waited, want %d and the rest",
+				asked, waited, recordtable.MaxCommits)
 		}
 		w.heal(leader)
 		var all sync.WaitGroup
-		for i := range 3 * records.MaxCommits {
+		for i := range 3 * recordtable.MaxCommits {
 			all.Go(func() {
 				if _, err := session(a).Commit(t.Context(), set(fmt.Sprint(i), nil)); err != nil {
 					t.Error(err)

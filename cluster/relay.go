@@ -30,7 +30,7 @@ func (n *Node) readEnd(
 	last := n.ended.Load()
 	if e.Voter() != run.Voter() || e.Incarnation >= run.Incarnation || m.Cluster != s.held.Cluster ||
 		!asks && last != nil && *last == run {
-		n.observer.DropFrame(from, dropKnownEnd, nil)
+		n.reporter.DropFrame(from, dropKnownEnd, nil)
 		return message.Message{}, nil
 	}
 	if err := storekey.CheckEnd(m.Cluster, run, b.StoreKey, b.Proof); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // page collects everything that is logged.
@@ -38,7 +38,7 @@ func (p *page) String() string {
 // except its name.
 func TestLogsHoldNoSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		log := &page{}
 		const nextSecret, strangersSecret = "j17vGRRf1VIcI1OOeN+ktlbBQRypuytZvPkHHX+83sY=", otherSecret
 		var nodes []*Node

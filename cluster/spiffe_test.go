@@ -12,17 +12,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 const spiffeID = "spiffe://example.org/athena"
 
 // spiffeConfig is like pkiConfig, but with the SVID of an ID, which all nodes share.
-func spiffeConfig(t *testing.T, i int, pki *transporttest.Authority, id string) Config {
+func spiffeConfig(t *testing.T, i int, pki *simnet.Authority, id string) Config {
 	t.Helper()
 	c := pkiConfig(t, i, pki)
 	c.TLSSPIFFE = id
-	transporttest.Write(t, pki.Issue(id, nil), c.TLSCert, c.TLSKey)
+	simnet.Write(t, pki.Issue(id, nil), c.TLSCert, c.TLSKey)
 	return c
 }
 
@@ -31,16 +31,16 @@ func spiffeConfig(t *testing.T, i int, pki *transporttest.Authority, id string) 
 // another authority. A node with another ID of the same authority must not get in.
 func TestWholeStackWithSVIDs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := transporttest.NewPacketNet(time.Millisecond)
+		p := simnet.NewPacketNet(time.Millisecond)
 		options := []Option{WithSocket(p.Open), WithClock(time.Now),
 			WithLogger(slog.New(slog.DiscardHandler))}
-		pki, next := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+		pki, next := simnet.NewAuthority(t), simnet.NewAuthority(t)
 		const life = 3 * time.Minute
 		nodes, configs := make([]*Node, 2), make([]Config, 2)
-		rotate := func(pki *transporttest.Authority) {
+		rotate := func(pki *simnet.Authority) {
 			for _, c := range configs {
 				renewed := pki.Issue(spiffeID, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(life) })
-				transporttest.Write(t, renewed, c.TLSCert, c.TLSKey)
+				simnet.Write(t, renewed, c.TLSCert, c.TLSKey)
 			}
 		}
 		for i := range nodes {
@@ -100,7 +100,7 @@ func TestWholeStackWithSVIDs(t *testing.T) {
 }
 
 func TestValidateSPIFFE(t *testing.T) {
-	pki := transporttest.NewAuthority(t)
+	pki := simnet.NewAuthority(t)
 	for id, want := range map[string]string{
 		spiffeID:                           "",
 		"spiffe://example.org/ns/a/sa/b.c": "",
@@ -115,7 +115,7 @@ func TestValidateSPIFFE(t *testing.T) {
 		"https://example.org/athena":       "must be a SPIFFE ID",
 	} {
 		c := spiffeConfig(t, 1, pki, spiffeID)
-		transporttest.Write(t, pki.Issue(strings.ReplaceAll(id, "%", ""), nil), c.TLSCert, c.TLSKey)
+		simnet.Write(t, pki.Issue(strings.ReplaceAll(id, "%", ""), nil), c.TLSCert, c.TLSKey)
 		c.TLSSPIFFE = id
 		err := c.Validate()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/clock"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/safetext"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/wire"
@@ -111,7 +111,7 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	if n.cfg, err = cfg.parse(); err != nil {
 		return err
 	}
-	n.log = observe.NewLogger(o.logger, n.cfg.Name)
+	n.log = diagnosis.NewLogger(o.logger, n.cfg.Name)
 	n.volatile = n.store == nil && n.cfg.DataDir == ""
 	if n.store == nil {
 		if n.store, err = n.openStore(ctx); err != nil {
@@ -121,7 +121,7 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	if err := n.findSeeds(ctx, o.lookUpSRV); err != nil {
 		return err
 	}
-	n.observer = n.newObserver()
+	n.reporter = n.newReporter()
 	durable, lastRun, err := n.beginRun(ctx)
 	if err != nil {
 		return err
@@ -137,12 +137,12 @@ func (n *Node) prepareNode(ctx context.Context, cfg Config, o options) (err erro
 	n.steps.Limit = stepLimit(n.cfg.timings.Shorter(n.cfg.otherTimings))
 	n.records = n.newRecords()
 	n.terms.clock, n.terms.guard = n.clock, leaseGuard(n.cfg.timings)
-	n.observer.Start(n.started)
+	n.reporter.Start(n.started)
 	err = n.mux.Start(receiver.Setup{
 		Scan:       wire.Scan,
 		Local:      localEvents,
-		Report:     n.observer.LogHandlerFailure,
-		ReportSlow: n.observer.LogSlowHandler,
+		Report:     n.reporter.LogHandlerFailure,
+		ReportSlow: n.reporter.LogSlowHandler,
 		Context:    context.WithValue(context.Background(), nodeKey{}, n),
 	})
 	n.receives = err == nil
@@ -192,7 +192,7 @@ func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 			n.cfg.seeds = roster
 		} else if err != nil {
 			if err.Error() != before {
-				n.log.Warn("waiting for the SRV records of the seeds", observe.ErrAttr(err))
+				n.log.Warn("waiting for the SRV records of the seeds", diagnosis.ErrAttr(err))
 			}
 			before = err.Error()
 			select {
@@ -203,7 +203,7 @@ func (n *Node) findSeeds(ctx context.Context, lookUp lookUpSRV) error {
 			}
 		}
 		n.log.Info("found the seeds", slog.String("seeds", seedText(n.cfg.seeds)),
-			observe.ErrAttr(err))
+			diagnosis.ErrAttr(err))
 		return nil
 	}
 }
@@ -262,14 +262,14 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable, lastRun uint64) 
 		NewStore:     n.keys.newStore,
 	}
 	n.machine = statemachine.New(cfg, d, n.started)
-	if n.recorder = observe.FromContext(ctx); n.recorder == nil {
+	if n.recorder = diagnosis.FromContext(ctx); n.recorder == nil {
 		return nil
 	}
 	return n.recorder.Begin(n.machine, cfg, n.started)
 }
 
-func (n *Node) newObserver() *observe.Observer {
-	return observe.New(observe.Config{
+func (n *Node) newReporter() *diagnosis.Reporter {
+	return diagnosis.New(diagnosis.Config{
 		Log:              n.log,
 		Self:             n.cfg.self,
 		Seeds:            n.cfg.seeds,
@@ -325,7 +325,7 @@ func (n *Node) waitJoined(ctx context.Context) error {
 		select {
 		case <-changed:
 			continue
-		case <-n.observer.Hopeless():
+		case <-n.reporter.Hopeless():
 			return n.joinError(errHopeless)
 		case <-ctx.Done():
 			cause := context.Cause(ctx)
@@ -355,7 +355,7 @@ type Answer struct {
 
 func (n *Node) joinError(cause error) *JoinError {
 	e := &JoinError{Cause: cause}
-	for _, a := range n.observer.ListAnswers() {
+	for _, a := range n.reporter.ListAnswers() {
 		e.Asked = append(e.Asked, Answer(a))
 	}
 	return e

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -303,7 +303,7 @@ func TestIncarnationGrows(t *testing.T) {
 			if err := s.Save(store.Content{Durable: stored}); err != nil {
 				t.Fatal(err)
 			}
-			n := &Node{store: s, observer: observe.New(observe.Config{HeartbeatTimeout: time.Second})}
+			n := &Node{store: s, reporter: diagnosis.New(diagnosis.Config{HeartbeatTimeout: time.Second})}
 			if d, _, err := n.beginRun(t.Context()); err != nil || d.Incarnation != c.want {
 				t.Errorf("stored %d: got %d, %v; want %d", c.stored, d.Incarnation, err, c.want)
 			}

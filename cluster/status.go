@@ -5,8 +5,8 @@ package cluster
 import (
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/messaging"
-	"github.com/athena-go/athena/internal/observe"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -135,7 +135,7 @@ func (n *Node) Status() Status {
 	if c := n.credentials.Load(); c != nil && c.files != nil {
 		s.CertificateExpires = c.files.Expires()
 	}
-	s.setReport(n.observer.ReadReport(now, n.stateOf(&current, term)))
+	s.setReport(n.reporter.ReadReport(now, n.stateOf(&current, term)))
 	s.Counts.Requests = convertKeys(n.messages.Requests(),
 		func(r messaging.Requested) Requested { return Requested(r) })
 	s.Counts.Lagged = n.hub.countLagged()
@@ -158,8 +158,8 @@ type PeerFault struct {
 	Why     string
 }
 
-// setReport sets the fields that package observe provides.
-func (s *Status) setReport(r observe.Report) {
+// setReport sets the fields that package diagnosis provides.
+func (s *Status) setReport(r diagnosis.Report) {
 	s.NoLeader, s.OtherSeeds, s.Silent = r.NoLeader, r.OtherSeeds, r.Silent
 	for _, m := range r.Missing {
 		s.MissingSeeds = append(s.MissingSeeds, MissingSeed(m))
@@ -172,7 +172,7 @@ func (s *Status) setReport(r observe.Report) {
 		s.Elections = append(s.Elections, electionOf(e))
 		s.LastElection = electionOf(e)
 	}
-	s.LeaderChanges = convertKeys(r.LeaderChanges, func(c observe.Cause) Cause { return Cause(c) })
+	s.LeaderChanges = convertKeys(r.LeaderChanges, func(c diagnosis.Cause) Cause { return Cause(c) })
 	s.Leaderless, s.LeaderlessSince = r.Leaderless, r.LeaderlessSince
 	s.Dropped, s.Refused = r.Counts.Dropped, r.Counts.Refused
 	s.Counts = countsOf(r.Counts)
@@ -231,16 +231,16 @@ type Vote struct {
 // Transition is a change of the status of a member.
 type Transition struct{ From, To member.Status }
 
-// countsOf converts the counters of package observe.
-func countsOf(c observe.Counts) Counts {
+// countsOf converts the counters of package diagnosis.
+func countsOf(c diagnosis.Counts) Counts {
 	return Counts{
 		Elections: c.Elections,
-		Proposals: convertKeys(c.Proposals, func(p observe.Proposal) Proposal { return Proposal(p) }),
-		Votes:     convertKeys(c.Votes, func(v observe.Vote) Vote { return Vote(v) }),
+		Proposals: convertKeys(c.Proposals, func(p diagnosis.Proposal) Proposal { return Proposal(p) }),
+		Votes:     convertKeys(c.Votes, func(v diagnosis.Vote) Vote { return Vote(v) }),
 		Conflicts: c.Conflicts,
 		Missed:    c.Missed,
 		Transitions: convertKeys(c.Transitions,
-			func(t observe.Transition) Transition { return Transition(t) }),
+			func(t diagnosis.Transition) Transition { return Transition(t) }),
 		ClockSteps: c.ClockSteps,
 		Replaced:   c.Replaced,
 		Copies:     c.Copies,

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/store"
 	"github.com/athena-go/athena/internal/storekey"
 	"github.com/athena-go/athena/member"
@@ -129,11 +129,11 @@ func (n *Node) saveDurable(d paxos.Durable) error {
 }
 
 func (n *Node) saveContent(c store.Content) error {
-	n.observer.Disk.Begin(observe.Save)
+	n.reporter.Disk.Begin(diagnosis.Save)
 	began := time.Now()
 	err := n.store.Save(c)
-	n.observer.Metrics.Saved.Observe(time.Since(began))
-	n.observer.Disk.End(observe.Save, err)
+	n.reporter.Metrics.Saved.Observe(time.Since(began))
+	n.reporter.Disk.End(diagnosis.Save, err)
 	return err
 }
 
@@ -149,20 +149,20 @@ func (n *Node) probeDisk() {
 		select {
 		case <-n.life.Done():
 			return
-		case <-time.After(max(0, probeInterval-n.observer.Disk.Idle())):
+		case <-time.After(max(0, probeInterval-n.reporter.Disk.Idle())):
 		}
-		if n.observer.Disk.Idle() < probeInterval {
+		if n.reporter.Disk.Idle() < probeInterval {
 			continue // the node has saved
 		}
 		done := make(chan struct{})
-		n.observer.Disk.Begin(observe.Probe)
+		n.reporter.Disk.Begin(diagnosis.Probe)
 		go func() {
 			defer close(done)
 			err := n.store.Probe()
 			if n.life.Err() != nil {
 				err = nil // the store may be closed
 			}
-			n.observer.Disk.End(observe.Probe, err)
+			n.reporter.Disk.End(diagnosis.Probe, err)
 		}()
 		select {
 		case <-done:
@@ -193,11 +193,11 @@ func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 		return nil
 	}
 	n.log.Warn("waiting for leases granted under the old timeouts to expire",
-		slog.Float64("lease_before_ms", observe.Milliseconds(before.Lease)),
-		slog.Float64("lease_ms", observe.Milliseconds(next.Lease)),
-		slog.Float64("hold_before_ms", observe.Milliseconds(before.Hold)),
-		slog.Float64("hold_ms", observe.Milliseconds(next.Hold)),
-		slog.Float64("wait_ms", observe.Milliseconds(left)))
+		slog.Float64("lease_before_ms", diagnosis.Milliseconds(before.Lease)),
+		slog.Float64("lease_ms", diagnosis.Milliseconds(next.Lease)),
+		slog.Float64("hold_before_ms", diagnosis.Milliseconds(before.Hold)),
+		slog.Float64("hold_ms", diagnosis.Milliseconds(next.Hold)),
+		slog.Float64("wait_ms", diagnosis.Milliseconds(left)))
 	for left > 0 {
 		step := min(oldLeaseStep, left)
 		select {

@@ -16,10 +16,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/record"
 	"github.com/athena-go/athena/transport"
 )
@@ -355,7 +355,7 @@ func TestWaitOfShorterTimings(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &Node{store: new(store.Memory), log: slog.New(slog.DiscardHandler),
-				observer: observe.New(observe.Config{HeartbeatTimeout: time.Second}), cfg: settings{
+				reporter: diagnosis.New(diagnosis.Config{HeartbeatTimeout: time.Second}), cfg: settings{
 					Config: Config{Size: tc.size, LeaseTimeout: own.LeaseTimeout}, timings: own,
 				}}
 			began, c := time.Now(), store.Content{
@@ -507,7 +507,7 @@ func TestStoreOfTheCallerIsCompared(t *testing.T) {
 func TestRestartWithMemoryIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const oneWay = time.Millisecond
-		p := transporttest.NewPacketNet(oneWay)
+		p := simnet.NewPacketNet(oneWay)
 		start := func(i int) *Node {
 			t.Helper()
 			cfg := quicConfig(i, clusterSecret)

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/transport"
@@ -193,12 +193,12 @@ func freePort(t *testing.T) string {
 }
 
 func TestWholeStackOverTLSWithCertificates(t *testing.T) {
-	pki := transporttest.NewAuthority(t)
+	pki := simnet.NewAuthority(t)
 	configs := loopbackConfigs(t)
 	for i := range configs {
 		c, dir := &configs[i], t.TempDir()
 		c.TLSCA, c.TLSCert, c.TLSKey = pki.Path, filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-		transporttest.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
+		simnet.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
 	}
 	exerciseCluster(t, startOverTLS(t, configs))
 }

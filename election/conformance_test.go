@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/athena-go/athena/internal/leadertest"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/leadertest"
 )
 
 // inCluster starts nodes and opens a candidate on each with the function open.

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
@@ -75,7 +75,7 @@ func (j *Job) Enable(ctx context.Context, member string, on bool) error {
 		return err
 	}
 	defer s.running.Done()
-	ctx, stop := jobrecord.WithStop(ctx, s.life)
+	ctx, stop := holding.WithStop(ctx, s.life)
 	defer stop()
 	self := s.session.Member()
 	prepare := func() {
@@ -94,8 +94,8 @@ func EnableJob(ctx context.Context, s record.Store, job, member string, on bool)
 // EnableHost is like EnableJob for all members on the host, including members that join later. A
 // member may lead unless the member or its host is disabled.
 func EnableHost(ctx context.Context, s record.Store, job, host string, on bool) error {
-	key, err := jobrecord.HostKey(job, host)
-	includes := func(id string) bool { return jobrecord.IsOnHost(id, host) }
+	key, err := holding.HostKey(job, host)
+	includes := func(id string) bool { return holding.IsOnHost(id, host) }
 	set := setting{job, host, on, key, err, includes}
 	return set.commitSetting(ctx, s, s.Session(nil), func() {})
 }
@@ -110,7 +110,7 @@ type setting struct {
 }
 
 func memberSetting(job, member string, on bool) setting {
-	key, err := jobrecord.DisabledKey(job, member)
+	key, err := holding.DisabledKey(job, member)
 	return setting{job, member, on, key, err, func(id string) bool { return id == member }}
 }
 
@@ -134,10 +134,10 @@ func (e setting) commitSetting(
 		if err == nil {
 			return nil
 		}
-		if !jobrecord.IsTransient(err) {
+		if !holding.IsTransient(err) {
 			return fmt.Errorf("election: %s %q in job %q: %w", verb, e.name, e.job, err)
 		}
-		if over := jobrecord.Pause(ctx, nil, enableInterval); over != nil {
+		if over := holding.Pause(ctx, nil, enableInterval); over != nil {
 			return fmt.Errorf("election: %s %q in job %q: %w: %w", verb, e.name, e.job, over, err)
 		}
 	}
@@ -149,7 +149,7 @@ func (e setting) listOps(ctx context.Context, s record.Store) ([]record.Op, erro
 	if e.on {
 		return []record.Op{{Kind: record.Drop, Key: e.key}}, nil
 	}
-	prefix, err := jobrecord.JobPrefix(e.job)
+	prefix, err := holding.JobPrefix(e.job)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +158,11 @@ func (e setting) listOps(ctx context.Context, s record.Store) ([]record.Op, erro
 		return nil, err
 	}
 
-	if r, is := jobrecord.Find(records, e.key); is {
+	if r, is := holding.Find(records, e.key); is {
 		return []record.Op{{Kind: record.Held, Key: e.key, Token: r.Token}}, nil
 	}
 	lead := prefix + "leader"
-	r, taken := jobrecord.Find(records, lead)
+	r, taken := holding.Find(records, lead)
 	if !taken {
 		return []record.Op{
 			{Kind: record.Absent, Key: lead}, {Kind: record.Set, Key: e.key},

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -36,8 +36,8 @@ func (j *jobSource) runElection() {
 		if former == "" {
 			turn = startInterval
 		}
-		r, taken := jobrecord.Find(records, j.slot.Key)
-		again := jobrecord.LookInterval
+		r, taken := holding.Find(records, j.slot.Key)
+		again := holding.LookInterval
 		switch {
 		case taken && r.Token == resigned && j.session.Owns(r):
 			j.setRefused(j.slot.Drop(j.life, resigned))
@@ -58,10 +58,10 @@ func (j *jobSource) runElection() {
 			if again <= 0 {
 				led := j.acquireRecord(record.Op{Kind: record.Absent, Key: j.slot.Key})
 				resigned, q = j.afterTerm(led, resigned, q)
-				again = jobrecord.LookInterval
+				again = holding.LookInterval
 			}
 		}
-		_ = jobrecord.Pause(j.life, changed, again)
+		_ = holding.Pause(j.life, changed, again)
 	}
 }
 
@@ -127,9 +127,9 @@ func rotateOrder(line []string, former string) []string {
 // acquireRecord sets the record and then leads. It sets the record only under the given condition,
 // and only if this member is enabled. It returns nil if this member could not lead.
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
-	ctx, stop := context.WithTimeout(j.life, jobrecord.LookInterval)
+	ctx, stop := context.WithTimeout(j.life, holding.LookInterval)
 	defer stop()
-	enabled := jobrecord.EnabledOps(j.prefix, j.session.Member())
+	enabled := holding.EnabledOps(j.prefix, j.session.Member())
 	token, err := j.slot.Set(ctx, append(enabled, condition)...)
 	j.setRefused(err)
 	if err != nil {

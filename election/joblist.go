@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
 
 // JobPrefix is the key prefix of all job and lock records.
-const JobPrefix = jobrecord.Prefix
+const JobPrefix = holding.Prefix
 
 // JobInfo describes a job as its records show it.
 type JobInfo struct {
@@ -76,7 +76,7 @@ func (i *JobInfo) addRecord(key string, r member.Record) {
 // JobKey returns the key of the record that the leader of a job owns, or an error if the name is
 // invalid.
 func JobKey(job string) (string, error) {
-	key, err := jobrecord.LeaderKey(job)
+	key, err := holding.LeaderKey(job)
 	if err != nil {
 		return "", fmt.Errorf("election: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
@@ -55,7 +55,7 @@ func TestJobKeys(t *testing.T) {
 	var table member.Records
 	for _, job := range []string{"a", "b c"} {
 		lead, errLead := JobKey(job)
-		held, errHeld := jobrecord.LockKey(job, "d/e")
+		held, errHeld := holding.LockKey(job, "d/e")
 		if errLead != nil || errHeld != nil {
 			t.Fatal(errLead, errHeld)
 		}
@@ -73,11 +73,11 @@ func TestJobKeys(t *testing.T) {
 		if _, err := JobKey(job); err == nil {
 			t.Errorf("a job %q has a key", job)
 		}
-		if _, err := jobrecord.LockKey(job, "x"); err == nil {
+		if _, err := holding.LockKey(job, "x"); err == nil {
 			t.Errorf("a lock of a job %q has a key", job)
 		}
 	}
-	if _, err := jobrecord.LockKey("a", ""); err == nil {
+	if _, err := holding.LockKey("a", ""); err == nil {
 		t.Error("a lock without a name has a key")
 	}
 }

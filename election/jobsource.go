@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -25,7 +25,7 @@ type jobSource struct {
 	session record.Session
 	name    string
 	prefix  string // prefix of the keys of the job's records
-	slot    *jobrecord.Slot
+	slot    *holding.Slot
 
 	life    context.Context // ends with Close or with the store; its cause is the reason
 	end     context.CancelCauseFunc
@@ -51,7 +51,7 @@ type jobTerm struct {
 }
 
 func newJobSource(s record.Store, job string) (*jobSource, error) {
-	prefix, err := jobrecord.JobPrefix(job)
+	prefix, err := holding.JobPrefix(job)
 	if err != nil {
 		return nil, fmt.Errorf("election: %w", err)
 	}
@@ -66,7 +66,7 @@ func newJobSource(s record.Store, job string) (*jobSource, error) {
 func newSource(s record.Store, session record.Session, prefix, key string) *jobSource {
 	j := &jobSource{
 		store: s, session: session, prefix: prefix, changed: make(chan struct{}),
-		slot: &jobrecord.Slot{Store: s, Session: session, Key: key},
+		slot: &holding.Slot{Store: s, Session: session, Key: key},
 	}
 	j.life, j.end = context.WithCancelCause(context.Background())
 	return j
@@ -83,7 +83,7 @@ func (j *jobSource) whyLost(_ string, now []member.Record) error {
 
 // isEnabled reports whether a member may lead.
 func (j *jobSource) isEnabled(records []member.Record, id string) bool {
-	return !jobrecord.IsDisabled(records, j.prefix, id)
+	return !holding.IsDisabled(records, j.prefix, id)
 }
 
 // State implements leader.Source.
@@ -154,9 +154,9 @@ func (j *jobSource) beginCall() error {
 
 // watchRecords reads the records after each change, and also every LookInterval.
 func (j *jobSource) watchRecords() {
-	jobrecord.Watch(j.life, j.store, j.prefix, nil, func(ctx context.Context) time.Duration {
+	holding.Watch(j.life, j.store, j.prefix, nil, func(ctx context.Context) time.Duration {
 		_ = j.readRecords(ctx) // after an error, the next attempt follows soon
-		return jobrecord.LookInterval
+		return holding.LookInterval
 	})
 }
 
@@ -173,7 +173,7 @@ func (j *jobSource) readRecords(ctx context.Context) error {
 	defer j.mu.Unlock()
 	j.records = records
 	// Not in runElection, which may begin after the leader that OpenJob has seen dropped its record.
-	if r, taken := jobrecord.Find(records, j.slot.Key); taken {
+	if r, taken := holding.Find(records, j.slot.Key); taken {
 		j.former = string(r.Value)
 	}
 	j.updateLease()
@@ -188,7 +188,7 @@ func (j *jobSource) updateLease() {
 		return
 	}
 	var now leader.Holder
-	if r, ok := jobrecord.Find(j.records, j.slot.Key); ok && !r.Revoked && !j.session.Owns(r) {
+	if r, ok := holding.Find(j.records, j.slot.Key); ok && !r.Revoked && !j.session.Owns(r) {
 		now = leader.Holder{ID: string(r.Value), Token: r.Token}
 	}
 	if j.lease != nil && !j.lease.Ended() {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/member"
 )
 
@@ -53,7 +53,7 @@ func (s *Shards) readPlan(records []member.Record) *shardPlan {
 		if !ok || r.Revoked {
 			continue
 		}
-		disabled := jobrecord.IsDisabled(records, s.prefix, id)
+		disabled := holding.IsDisabled(records, s.prefix, id)
 		if count, failing, _ := parseWorker(r.Value); !disabled && count == len(s.keys) {
 			p.workers = append(p.workers, shardWorker{
 				id: id, session: r.Session, failing: failing, load: len(failing),
@@ -67,7 +67,7 @@ func (s *Shards) readPlan(records []member.Record) *shardPlan {
 		return compareHashes(s.prefix, a.id, b.id)
 	})
 	for i, key := range s.keys {
-		r, taken := jobrecord.Find(records, key)
+		r, taken := holding.Find(records, key)
 		if !taken {
 			p.owners[i] = noWorker
 			p.free++

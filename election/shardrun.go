@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -38,7 +38,7 @@ const (
 type shardRun struct {
 	*Shards
 	session record.Session
-	slot    *jobrecord.Slot // the record of this worker
+	slot    *holding.Slot // the record of this worker
 	shards  []*ownShard
 	end     context.CancelCauseFunc
 	wake    chan struct{} // buffered; signals that a shard has changed
@@ -46,7 +46,7 @@ type shardRun struct {
 
 	// The owner of the record turn gives up shards. The others wait, so that the limit applies to all
 	// workers together.
-	turn *jobrecord.Slot
+	turn *holding.Slot
 }
 
 // ownShard is the state of this worker as a candidate for one shard.
@@ -78,7 +78,7 @@ func (s *Shards) newRun(end context.CancelCauseFunc) (*shardRun, error) {
 		return nil, fmt.Errorf("election: shards %q: %w", s.name, err)
 	}
 	session := s.store.Session(nil)
-	if _, err := jobrecord.DisabledKey(s.name, session.Member()); err != nil { // the longest key
+	if _, err := holding.DisabledKey(s.name, session.Member()); err != nil { // the longest key
 		return nil, fmt.Errorf("election: shards: %w", err)
 	}
 	key := s.prefix + "worker/" + session.Member()
@@ -90,8 +90,8 @@ func (s *Shards) newRun(end context.CancelCauseFunc) (*shardRun, error) {
 	}
 	r := &shardRun{
 		Shards: s, session: session, end: end, wake: make(chan struct{}, 1),
-		slot: &jobrecord.Slot{Store: s.store, Session: session, Key: key},
-		turn: &jobrecord.Slot{Store: s.store, Session: session, Key: s.prefix + "turn"},
+		slot: &holding.Slot{Store: s.store, Session: session, Key: key},
+		turn: &holding.Slot{Store: s.store, Session: session, Key: s.prefix + "turn"},
 	}
 	for _, key := range s.keys {
 		source := newSource(s.store, session, s.prefix, key)
@@ -109,7 +109,7 @@ func (r *shardRun) balance(ctx context.Context) time.Duration {
 	records, err := r.store.List(ctx, r.prefix)
 	r.endIfClosed(err)
 	if err != nil {
-		return jobrecord.LookInterval
+		return holding.LookInterval
 	}
 	p := r.readPlan(records)
 	r.observeShards(records, p)
@@ -174,7 +174,7 @@ func (r *shardRun) endIfClosed(err error) {
 func (r *shardRun) observeShards(records []member.Record, p *shardPlan) {
 	now := time.Now()
 	for shard, one := range r.shards {
-		own, _ := jobrecord.Find(records, one.slot.Key)
+		own, _ := holding.Find(records, one.slot.Key)
 		if own.Token != one.token || one.since.IsZero() {
 			one.token, one.since = own.Token, now
 		}
@@ -197,9 +197,9 @@ func (r *shardRun) observeShards(records []member.Record, p *shardPlan) {
 // takeTurn reports whether this worker has the turn. If no worker has it, takeTurn tries to take
 // it.
 func (r *shardRun) takeTurn(ctx context.Context, records []member.Record) bool {
-	turn, taken := jobrecord.Find(records, r.turn.Key)
+	turn, taken := holding.Find(records, r.turn.Key)
 	if !taken {
-		ctx, stop := context.WithTimeout(ctx, jobrecord.LookInterval)
+		ctx, stop := context.WithTimeout(ctx, holding.LookInterval)
 		defer stop()
 		// Then balance runs again: after the change of the record or, after an error, LookInterval.
 		_, _ = r.turn.Set(ctx, record.Op{Kind: record.Absent, Key: r.turn.Key})
@@ -209,7 +209,7 @@ func (r *shardRun) takeTurn(ctx context.Context, records []member.Record) bool {
 
 // passTurn drops the turn if this worker has it. After an error, the next attempt follows soon.
 func (r *shardRun) passTurn(ctx context.Context, records []member.Record) {
-	if turn, taken := jobrecord.Find(records, r.turn.Key); taken && r.session.Owns(turn) {
+	if turn, taken := holding.Find(records, r.turn.Key); taken && r.session.Owns(turn) {
 		_ = r.turn.Drop(ctx, turn.Token)
 	}
 }
@@ -229,7 +229,7 @@ func (r *shardRun) updateWorker(
 ) (own member.Record, again time.Duration) {
 	var failing []int
 	stuck := map[int]bool{}
-	again = jobrecord.LookInterval
+	again = holding.LookInterval
 	for i, one := range r.shards {
 		if left := one.pauseLeft(); left > 0 {
 			again = min(again, left)
@@ -240,7 +240,7 @@ func (r *shardRun) updateWorker(
 	}
 	value := formatWorker(len(r.keys), failing, stuck)
 	condition := record.Op{Kind: record.Absent, Key: r.slot.Key}
-	if own, ok := jobrecord.Find(records, r.slot.Key); ok {
+	if own, ok := holding.Find(records, r.slot.Key); ok {
 		switch {
 		case !r.session.Owns(own) || own.Revoked: // another Run of this member has the record
 			return member.Record{}, again
@@ -249,7 +249,7 @@ func (r *shardRun) updateWorker(
 		}
 		condition.Kind, condition.Token = record.Held, own.Token
 	}
-	ctx, stop := context.WithTimeout(ctx, jobrecord.LookInterval)
+	ctx, stop := context.WithTimeout(ctx, holding.LookInterval)
 	defer stop()
 	_, _ = r.slot.SetValue(ctx, value, condition) // after an error, the next attempt follows soon
 	return own, again
@@ -263,7 +263,7 @@ func (r *shardRun) resumeOwn(
 ) (kept []int, moving int) {
 	tokens := map[int]member.Token{}
 	for shard, one := range r.shards {
-		own, _ := jobrecord.Find(records, one.slot.Key)
+		own, _ := holding.Find(records, one.slot.Key)
 		one.mu.Lock()
 		active, leads := one.active, one.term != nil && !one.term.lease.Ended()
 		takes := active && !one.leaving && (one.term == nil || leads)
@@ -324,8 +324,8 @@ func (r *shardRun) leadShard(one *ownShard, own member.Record) {
 			r.endIfClosed(led.lease.Term().Err())
 			pause := shardRetry
 			for err := led.err; err != nil && one.life.Err() == nil; {
-				_ = jobrecord.Pause(one.life, nil, pause)
-				pause = min(2*pause, jobrecord.LookInterval)
+				_ = holding.Pause(one.life, nil, pause)
+				pause = min(2*pause, holding.LookInterval)
 				err = one.slot.Drop(one.life, dropped)
 			}
 		}
@@ -342,10 +342,10 @@ func (o *ownShard) endRun(led bool, dropped member.Token) (pause time.Duration) 
 	if led {
 		return 0
 	}
-	if time.Since(o.retryAt) > jobrecord.LookInterval { // the last refusal was long ago
+	if time.Since(o.retryAt) > holding.LookInterval { // the last refusal was long ago
 		o.retryPause = shardRetry / 2
 	}
-	o.retryPause = min(2*o.retryPause, jobrecord.LookInterval)
+	o.retryPause = min(2*o.retryPause, holding.LookInterval)
 	o.retryAt = time.Now().Add(o.retryPause)
 	return o.retryPause
 }

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
@@ -41,7 +41,7 @@ type Shards struct {
 // lock "7" of the job. All members must use the same count. NewShards returns an error if name or
 // count is invalid. It does not block.
 func NewShards(s record.Store, name string, count int) (*Shards, error) {
-	prefix, err := jobrecord.JobPrefix(name)
+	prefix, err := holding.JobPrefix(name)
 	if err != nil {
 		return nil, fmt.Errorf("election: shards: %w", err)
 	}
@@ -53,7 +53,7 @@ func NewShards(s record.Store, name string, count int) (*Shards, error) {
 		store: s, name: name, prefix: prefix, terms: make([]atomic.Pointer[leader.Term], count),
 	}
 	for i := range count {
-		key, err := jobrecord.LockKey(name, fmt.Sprint(i))
+		key, err := holding.LockKey(name, fmt.Sprint(i))
 		if err != nil {
 			return nil, fmt.Errorf("election: shards: %w", err)
 		}
@@ -133,7 +133,7 @@ func (s *Shards) Run(
 			})
 		})
 	}
-	jobrecord.Watch(ctx, s.store, s.prefix, r.wake, r.balance)
+	holding.Watch(ctx, s.store, s.prefix, r.wake, r.balance)
 	return errors.Join(context.Cause(ctx), r.close(context.WithoutCancel(ctx), &working))
 }
 

@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -220,7 +220,7 @@ func failShard(t *testing.T, failing int, after time.Duration) {
 			}
 			tape.mu.Unlock()
 			if fail {
-				_ = jobrecord.Pause(ctx, nil, after)
+				_ = holding.Pause(ctx, nil, after)
 				return errors.New("it fails")
 			}
 			return tape.workOn(id)(ctx, shard, term)
@@ -273,7 +273,7 @@ func failShard(t *testing.T, failing int, after time.Duration) {
 func TestShardsAndLocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		table, tape := record.NewMemory(), newTape(t, 8)
-		key, err := jobrecord.LockKey("set", "3")
+		key, err := holding.LockKey("set", "3")
 		if err != nil {
 			t.Fatal(err)
 		}

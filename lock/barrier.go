@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -43,7 +43,7 @@ func NewBarrier(s record.Store, name string, parties int) (*Barrier, error) {
 			maxParties)
 	}
 	job, rest := splitName(name)
-	place, err := jobrecord.BarrierKey(job, rest, rand.Text())
+	place, err := holding.BarrierKey(job, rest, rand.Text())
 	if err != nil {
 		return nil, fmt.Errorf("lock: invalid name %.300q: %w", name, err)
 	}
@@ -66,10 +66,10 @@ func (b *Barrier) Do(ctx context.Context, fn func(ctx context.Context) error) er
 		return err
 	}
 	defer b.running.Done()
-	ctx, stop := jobrecord.WithStop(ctx, b.life)
+	ctx, stop := holding.WithStop(ctx, b.life)
 	defer stop()
 	p := &party{Barrier: b, session: b.store.Session(nil)}
-	p.place = &jobrecord.Slot{Store: b.store, Session: p.session, Key: b.prefix + rand.Text()}
+	p.place = &holding.Slot{Store: b.store, Session: p.session, Key: b.prefix + rand.Text()}
 	err := p.watchUntil(ctx, p.enterGroup)
 	if err == nil {
 		err = fn(ctx)
@@ -105,7 +105,7 @@ func (b *Barrier) Close(ctx context.Context) error {
 type party struct {
 	*Barrier
 	session record.Session
-	place   *jobrecord.Slot
+	place   *holding.Slot
 	group   member.Token // token of the open record of its group; zero before the group is complete
 }
 
@@ -122,12 +122,12 @@ func (p *party) watchUntil(
 		if m, err = p.readMeeting(ctx); err == nil {
 			done, err = step(ctx, m)
 		}
-		if done || err != nil && !jobrecord.IsTransient(err) {
+		if done || err != nil && !holding.IsTransient(err) {
 			stop()
 		}
-		return jobrecord.LookInterval
+		return holding.LookInterval
 	}
-	jobrecord.Watch(watched, p.store, p.prefix, nil, look)
+	holding.Watch(watched, p.store, p.prefix, nil, look)
 	if over := context.Cause(ctx); over != nil && !done {
 		return errors.Join(over, err)
 	}

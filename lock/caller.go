@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -25,14 +25,14 @@ const maxQueue = member.MaxRecords / 16
 type caller struct {
 	*Semaphore
 	session record.Session
-	place   *jobrecord.Slot
-	permit  *jobrecord.Slot // the only permit that the session may own; nil if it owns none
-	token   member.Token    // of the permit; zero if it is unknown
-	late    bool            // another caller took the permit that this caller found free
+	place   *holding.Slot
+	permit  *holding.Slot // the only permit that the session may own; nil if it owns none
+	token   member.Token  // of the permit; zero if it is unknown
+	late    bool          // another caller took the permit that this caller found free
 }
 
-func (c *caller) newSlot(key string) *jobrecord.Slot {
-	return &jobrecord.Slot{Store: c.store, Session: c.session, Key: key}
+func (c *caller) newSlot(key string) *holding.Slot {
+	return &holding.Slot{Store: c.store, Session: c.session, Key: key}
 }
 
 // awaitPermit waits until this caller holds a permit, first for the earlier calls of this handle.
@@ -56,12 +56,12 @@ func (c *caller) awaitPermit(ctx context.Context) (lease *leader.Lease, err erro
 	}()
 	try := func(ctx context.Context) time.Duration {
 		lease, err = c.tryPermit(ctx)
-		if lease != nil || err != nil && !jobrecord.IsTransient(err) {
+		if lease != nil || err != nil && !holding.IsTransient(err) {
 			stop()
 		}
-		return jobrecord.LookInterval
+		return holding.LookInterval
 	}
-	jobrecord.Watch(watched, c.store, c.queue, permitChanged, try)
+	holding.Watch(watched, c.store, c.queue, permitChanged, try)
 	switch cause := context.Cause(ctx); {
 	case lease != nil || cause == nil || errors.Is(err, record.ErrNoQuorum):
 		return lease, err
@@ -80,7 +80,7 @@ func (c *caller) tryPermit(ctx context.Context) (*leader.Lease, error) {
 	}
 	var free []string
 	for _, key := range c.permits {
-		r, taken := jobrecord.Find(held, key)
+		r, taken := holding.Find(held, key)
 		switch {
 		case !taken:
 			free = append(free, key)
@@ -120,7 +120,7 @@ func (c *caller) tryPermit(ctx context.Context) (*leader.Lease, error) {
 // sorted by key.
 func (c *caller) mayNotTake(held []member.Record) bool {
 	return slices.ContainsFunc(c.shunned, func(key string) bool {
-		_, exists := jobrecord.Find(held, key)
+		_, exists := holding.Find(held, key)
 		return exists
 	})
 }
@@ -171,7 +171,7 @@ func (c *caller) findPlace(ctx context.Context) (p position, err error) {
 	if err != nil {
 		return p, err
 	}
-	own, placed := jobrecord.Find(queue, c.place.Key)
+	own, placed := holding.Find(queue, c.place.Key)
 	p.own = own
 	for _, r := range queue {
 		name := r.Key[len(c.queue):]

@@ -19,7 +19,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
@@ -46,7 +46,7 @@ func New(s record.Store, name string) (*Lock, error) {
 // Key returns the key of the record that the holder of a lock owns, or an error if the name is
 // invalid.
 func Key(name string) (string, error) {
-	key, err := jobrecord.LockKey(splitName(name))
+	key, err := holding.LockKey(splitName(name))
 	if err != nil {
 		return "", fmt.Errorf("lock: invalid name %.300q: %w", name, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/record"
@@ -47,10 +47,10 @@ func NewSemaphore(s record.Store, name string, permits int) (*Semaphore, error) 
 	}
 	sem := &Semaphore{
 		calls: newCalls(), store: s, name: name, lock: key,
-		permits: jobrecord.PermitKeys(key, permits), turn: make(chan struct{}, 1),
+		permits: holding.PermitKeys(key, permits), turn: make(chan struct{}, 1),
 	}
 	job, rest := splitName(name)
-	place, err := jobrecord.QueueKey(job, rest, rand.Text())
+	place, err := holding.QueueKey(job, rest, rand.Text())
 	if err != nil || !member.IsKey(sem.permits[permits-1]) {
 		return nil, fmt.Errorf("lock: the name %.300q is too long for a queue", name)
 	}
@@ -81,7 +81,7 @@ func (s *Semaphore) Do(
 		return err
 	}
 	defer s.running.Done()
-	ctx, stop := jobrecord.WithStop(ctx, s.life)
+	ctx, stop := holding.WithStop(ctx, s.life)
 	defer stop()
 	c := &caller{Semaphore: s, session: s.store.Session(nil)}
 	c.place = c.newSlot(s.queue + s.kind + rand.Text())

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/children"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/test/children"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 )

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/internal/mesh"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/storekey"
@@ -250,7 +250,7 @@ func RequestLeader[Resp any](ctx context.Context, o *Observer, req any) (resp Re
 // JobLeader returns the leader of a job of package election as the followed member sees it, or the
 // zero Holder if no member leads it.
 func (o *Observer) JobLeader(ctx context.Context, job string) (leader.Holder, error) {
-	key, err := jobrecord.LeaderKey(job)
+	key, err := holding.LeaderKey(job)
 	if err != nil {
 		return leader.Holder{}, fmt.Errorf("observer: %w", err)
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/election"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
@@ -114,14 +114,14 @@ func TestObserverOnSockets(t *testing.T) {
 // TestObserverCertificates checks that an observer needs a certificate of the authority, which need
 // not name a host, but must not be for another cluster.
 func TestObserverCertificates(t *testing.T) {
-	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	pki, other := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	for name, open := range transports {
 		dir := t.TempDir()
 		c := cluster.Config{
 			Addr: freeAddress(t), TLSCA: pki.Path, TLSCert: filepath.Join(dir, "cert"),
 			TLSKey: filepath.Join(dir, "key"),
 		}
-		transporttest.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
+		simnet.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
 		startAlone(t, open, c)
 		for _, o := range []struct {
 			certificate *tls.Certificate

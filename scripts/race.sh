@@ -52,7 +52,7 @@ pattern() {
 }
 
 packages=$("$go" list ./... |
-    grep -vE '/(internal/(sim|sim/explore|message|lowest)|member|paxos|statemachine)$')
+    grep -vE '/(internal/(message|lowest)|test/sim(/.*)?|member|paxos|statemachine)$')
 all=
 for package in $(echo "$packages" | grep '/athena/test$' || :); do
     test_packages "$(pattern "$package")" "$package"

@@ -12,27 +12,27 @@ import (
 var floors = [][]string{
 	{
 		"member", "internal/clock", "internal/fielderr", "internal/histogram", "internal/lowest",
-		"internal/children", "internal/handshakes", "internal/results", "internal/safetext",
-		"internal/zslog", "internal/eventname",
+		"internal/handshakes", "internal/safetext", "internal/zslog", "internal/eventname",
+		"test/children", "test/results", "test/programs",
 	},
 	{"paxos", "leader", "transport", "internal/storekey"},
-	{"internal/message", "internal/transports", "record"},
+	{"internal/message", "internal/transportkinds", "internal/simnet", "record"},
 	{
 		"statemachine", "internal/wire", "internal/mesh", "receiver", "internal/store",
-		"internal/jobrecord",
+		"internal/holding",
 	},
 	{
-		"internal/transporttest", "internal/observe", "internal/records", "internal/leadertest",
-		"internal/storedisk",
+		"internal/diagnosis", "internal/recordtable", "test/crashdisk", "test/leadertest",
+		"test/transporttest",
 	},
 	{"transport/memnet", "transport/quicnet"},
 	{"internal/messaging", "internal/tlsfiles", "internal/steplog", "transport/tlsnet"},
-	{"cluster", "internal/sim", "internal/sim/explore"},
-	{"election", "lock", "internal/adminapi", "internal/sim/cmd/...", "test/mutants"},
+	{"cluster", "test/sim", "test/sim/explore"},
+	{"election", "lock", "internal/adminapi", "test/sim/cmd/...", "test/mutants"},
 	{"observer", "internal/leasestore", "internal/adminclient"},
 	{
-		"internal/storetest", "internal/workload", "admin", "athenatest", "internal/bench",
-		"cmd/athena/internal/cli",
+		"admin", "athenatest", "cmd/athena/internal/cli", "test/bench", "test/recordtest",
+		"test/workload",
 	},
 	{
 		"cmd/athena/internal/settings", "cmd/athena/internal/command",
@@ -48,8 +48,8 @@ var floors = [][]string{
 // testKits are packages for tests only: they may import "testing", and only tests and other kits
 // may import them.
 var testKits = []string{
-	"internal/transporttest", "internal/leadertest", "athenatest", "internal/storetest",
-	"internal/storedisk",
+	"internal/simnet", "athenatest", "test/transporttest", "test/leadertest", "test/recordtest",
+	"test/crashdisk", "test/programs",
 }
 
 // A dependency is a third-party module with the packages that may import it; if it lists none, only
@@ -62,7 +62,7 @@ type dependency struct {
 
 var dependencies = []dependency{
 	{"github.com/quic-go/quic-go", []string{
-		"transport/quicnet", "internal/transports", "test/peers",
+		"transport/quicnet", "internal/transportkinds", "test/peers",
 	}, "001-quic-go.md"},
 	{"github.com/vmihailenco/msgpack/v5", []string{"receiver"}, "002-msgpack.md"},
 	{"github.com/rs/zerolog", []string{"cluster", "internal/zslog", "cmd/..."}, "003-zerolog.md"},
@@ -72,8 +72,8 @@ var dependencies = []dependency{
 	{"github.com/spf13/pflag", []string{"cmd/..."}, "005-cobra.md"},
 	{"go.yaml.in/yaml/v4", []string{"cmd/...", "test"}, "010-yaml.md"},
 	{"golang.org/x/sys", []string{
-		"admin", "internal/bench", "internal/children", "test/chaos", "internal/clock",
-		"internal/store", "transport/tlsnet", "transport/quicnet", "internal/transporttest",
+		"admin", "test/bench", "test/children", "test/chaos", "internal/clock",
+		"internal/store", "transport/tlsnet", "transport/quicnet", "test/transporttest",
 		"test/peers", "cmd/...",
 	}, "007-golang-x.md"},
 	{"golang.org/x/net", []string{"cluster", "transport/quicnet", "test/chaos", "test/peers"},

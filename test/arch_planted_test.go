@@ -124,12 +124,12 @@ func (m Member) Later(now time.Time, r *rand.Rand) time.Time {
 // Host is handling of strings.
 func Host(s string) string { h, _, _ := net.SplitHostPort(s); return h }
 `,
-		"internal/transporttest/kit.go": "// Package transporttest is a kit.\n" +
+		"test/transporttest/kit.go": "// Package transporttest is a kit.\n" +
 			"package transporttest\n\nimport \"testing\"\n\nvar _ testing.TB\n",
 		"athenatest/kit.go": "// Package athenatest is a kit upon a kit.\n" +
-			"package athenatest\n\nimport _ \"example.org/m/internal/transporttest\"\n",
+			"package athenatest\n\nimport _ \"example.org/m/test/transporttest\"\n",
 		"transport/memnet/kit_test.go": "package memnet_test\n\n" +
-			"import _ \"example.org/m/internal/transporttest\"\n",
+			"import _ \"example.org/m/test/transporttest\"\n",
 		"transport/memnet/bubble_test.go": "package memnet_test\n\n" +
 			"import (\n\t\"testing/synctest\"\n\t\"time\"\n)\n\n" +
 			"func f() { synctest.Wait(); time.Sleep(1) }\n",
@@ -187,7 +187,7 @@ func plantedFloors() []planted {
 		{"unknown package", "floors", "on no floor", "util/util.go",
 			"// Package util is a drawer.\npackage util\n"},
 		{"test kit", "floors", "for tests only", "transport/memnet/x.go",
-			"package memnet\n\nimport _ \"example.org/m/internal/transporttest\"\n"},
+			"package memnet\n\nimport _ \"example.org/m/test/transporttest\"\n"},
 		{"unknown module", "dependencies", "no dependency of ours", "internal/store/x.go",
 			"package store\n\nimport _ \"example.com/bolt\"\n"},
 		{"module in the wrong package", "dependencies", "must not be imported", "internal/wire/x.go",

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/sim"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // TestDiagramLeaderElect plays docs/plantuml/LEADER_ELECT.puml: protocol.md section 6.

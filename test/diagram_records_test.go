@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/sim"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // TestDiagramRecords plays docs/plantuml/RECORDS.puml: protocol.md section 10.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // TestDiagramsRendered checks that each diagram is rendered from its current source and shown on a

@@ -133,7 +133,7 @@ func TestDocsQuoteReasons(t *testing.T) {
 	var code strings.Builder
 	for _, p := range tree.packages {
 		switch p.path {
-		case "cluster", "internal/observe", "internal/mesh", "internal/message", "transport":
+		case "cluster", "internal/diagnosis", "internal/mesh", "internal/message", "transport":
 		default:
 			continue
 		}

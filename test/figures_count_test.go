@@ -13,9 +13,10 @@ import (
 	"unicode"
 )
 
-// isImportable reports whether a program can import a package of the main module.
+// isImportable reports whether programs are meant to import a package of the main module. Those in
+// test are for its own tests.
 func isImportable(p *sourcePackage) bool {
-	for _, part := range []string{"internal", "contrib", "scripts", "browser"} {
+	for _, part := range []string{"internal", "contrib", "scripts", "test"} {
 		if slices.Contains(strings.Split(p.path, "/"), part) {
 			return false
 		}

@@ -56,7 +56,7 @@ type room struct {
 var rooms = []room{
 	{"protocol", true, []string{"statemachine", "paxos", "internal/message", "member"}},
 	{"connections", true, []string{
-		"internal/mesh", "internal/storekey", "internal/handshakes", "internal/transports",
+		"internal/mesh", "internal/storekey", "internal/handshakes", "internal/transportkinds",
 		"internal/tlsfiles", "transport", "transport/quicnet",
 	}},
 	{"events", true, []string{"internal/messaging", "internal/eventname", "receiver"}},
@@ -65,20 +65,18 @@ var rooms = []room{
 	}},
 	{"bytes and disk", true, []string{"internal/wire", "internal/store"}},
 	{"diagnosis and logs", true, []string{
-		"internal/observe", "internal/zslog", "internal/histogram",
+		"internal/diagnosis", "internal/zslog", "internal/histogram",
 	}},
-	{"leading and records", true, []string{"leader", "record", "internal/records"}},
+	{"leading and records", true, []string{"leader", "record", "internal/recordtable"}},
 	{"other libraries", false, []string{
-		"election", "lock", "internal/lowest", "internal/jobrecord", "internal/leasestore", "observer",
+		"election", "lock", "internal/lowest", "internal/holding", "internal/leasestore", "observer",
 		"transport/tlsnet", "transport/memnet", "athenatest",
 	}},
 	{"daemon and commands", false, []string{
-		"admin", "internal/adminapi", "internal/adminclient", "internal/children", "cmd/...",
+		"admin", "internal/adminapi", "internal/adminclient", "cmd/...",
 	}},
 	{"proof", false, []string{
-		"internal/sim", "internal/sim/...", "internal/steplog", "internal/transporttest",
-		"internal/storetest", "internal/storedisk", "internal/leadertest", "internal/workload",
-		"internal/bench", "internal/results", "spec/...", "test", "test/...", "scripts/...",
+		"internal/simnet", "internal/steplog", "spec/...", "test", "test/...", "scripts/...",
 	}},
 	{"contrib and examples", false, []string{"contrib/...", "examples/..."}},
 }

@@ -16,7 +16,7 @@ import (
 
 // loggers are the packages that write log lines.
 var loggers = []string{
-	"cluster", "internal/observe", "admin", "cmd/athena", "cmd/athena/internal/daemon",
+	"cluster", "internal/diagnosis", "admin", "cmd/athena", "cmd/athena/internal/daemon",
 }
 
 // A logLine is a line that a program writes. If several lines share the code that adds fields, each

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // These tests show, with the core and the codec, what the original got wrong and what happens here.

@@ -14,22 +14,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // adminTLS is a node whose admin API uses TLS and client certificates.
 type adminTLS struct {
 	*nodes
 	at               string
-	servers, clients *transporttest.Authority
+	servers, clients *simnet.Authority
 }
 
 func (c *adminTLS) file(name string) string { return filepath.Join(c.dir, name) }
 
 // issue writes a certificate NAME.pem and its key NAME.key, valid for a time.
-func (c *adminTLS) issue(a *transporttest.Authority, name, host string, valid time.Duration) {
+func (c *adminTLS) issue(a *simnet.Authority, name, host string, valid time.Duration) {
 	cert := a.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(valid) })
-	transporttest.Write(c.t, cert, c.file(name+".pem"), c.file(name+".key"))
+	simnet.Write(c.t, cert, c.file(name+".pem"), c.file(name+".key"))
 }
 
 // write writes the configuration of the admin API.
@@ -39,7 +39,7 @@ func (c *adminTLS) write(lines ...string) (path string) {
 
 // leader runs athena leader with the certificate NAME.pem, or without one, and returns the exit
 // code and its errors.
-func (c *adminTLS) leader(ca *transporttest.Authority, name string) (code int, stderr string) {
+func (c *adminTLS) leader(ca *simnet.Authority, name string) (code int, stderr string) {
 	c.t.Helper()
 	args := []string{"leader", "--admin", c.at, "--admin-ca", ca.Path}
 	if name != "" {
@@ -51,7 +51,7 @@ func (c *adminTLS) leader(ca *transporttest.Authority, name string) (code int, s
 }
 
 // expect runs athena leader, which must fail with a text, or succeed if the text is empty.
-func (c *adminTLS) expect(name string, ca *transporttest.Authority, cert, want string) {
+func (c *adminTLS) expect(name string, ca *simnet.Authority, cert, want string) {
 	c.t.Helper()
 	code, stderr := c.leader(ca, cert)
 	if (code == 0) != (want == "") || !strings.Contains(stderr, want) {
@@ -64,13 +64,13 @@ func (c *adminTLS) expect(name string, ca *transporttest.Authority, cert, want s
 func TestProcessAdminTLS(t *testing.T) {
 	t.Parallel()
 	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
-		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
+		simnet.NewAuthority(t), simnet.NewAuthority(t)}
 	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
 	c.issue(c.clients, "ops", "ops", time.Hour)
 	c.issue(c.servers, "stranger", "stranger", time.Hour)
 	lines := []string{"admin-cert: " + c.file("server.pem"), "admin-key: " + c.file("server.key"),
 		"admin-client-ca: " + c.file("clients.pem"), "admin-write: true"}
-	trust := func(a *transporttest.Authority) {
+	trust := func(a *simnet.Authority) {
 		text, err := os.ReadFile(a.Path)
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestProcessAdminTLS(t *testing.T) {
 func TestPrometheusUsesTLS(t *testing.T) {
 	t.Parallel()
 	c := &adminTLS{newNodes(t, 1), freeAddresses(t, 1)[0],
-		transporttest.NewAuthority(t), transporttest.NewAuthority(t)}
+		simnet.NewAuthority(t), simnet.NewAuthority(t)}
 	c.issue(c.servers, "server", "127.0.0.1", time.Hour)
 	c.issue(c.clients, "prometheus", "prometheus", time.Hour)
 	const token = "0123456789-the-token"

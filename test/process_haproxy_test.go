@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/adminclient"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // servedByAll waits until requests to any member are served by exactly these nodes.
@@ -118,14 +118,14 @@ func haproxyTLS(t *testing.T, ca string) string {
 // TestHAProxyTLS checks nodes whose admin API uses TLS and demands certificates of clients.
 func TestHAProxyTLS(t *testing.T) {
 	t.Parallel()
-	servers, clients, others := transporttest.NewAuthority(t), transporttest.NewAuthority(t),
-		transporttest.NewAuthority(t)
+	servers, clients, others := simnet.NewAuthority(t), simnet.NewAuthority(t),
+		simnet.NewAuthority(t)
 	dir := t.TempDir()
-	start := func(t *testing.T, issue func(i int) (a *transporttest.Authority, host string)) *proxied {
+	start := func(t *testing.T, issue func(i int) (a *simnet.Authority, host string)) *proxied {
 		return newProxied(t, func(i int) ([]string, []adminclient.Option) {
 			a, host := issue(i)
 			cert, key := filepath.Join(dir, host+".pem"), filepath.Join(dir, host+".key")
-			transporttest.Write(t, a.Issue(host, nil), cert, key)
+			simnet.Write(t, a.Issue(host, nil), cert, key)
 			return []string{"--admin-cert", cert, "--admin-key", key, "--admin-client-ca", clients.Path},
 				[]adminclient.Option{adminclient.WithTLS(&tls.Config{
 					RootCAs: a.Pool(), ServerName: host,
@@ -134,7 +134,7 @@ func TestHAProxyTLS(t *testing.T) {
 		})
 	}
 	t.Run("valid", func(t *testing.T) {
-		p := start(t, func(i int) (*transporttest.Authority, string) {
+		p := start(t, func(i int) (*simnet.Authority, string) {
 			return servers, fmt.Sprintf("n%d.example.org", i)
 		})
 		_, finds := p.startHAProxy(haproxyTLS(t, servers.Path))
@@ -145,8 +145,8 @@ func TestHAProxyTLS(t *testing.T) {
 		p.servedByAll(leaders[1:]...)
 	})
 	t.Run("invalid", func(t *testing.T) {
-		p := start(t, func(i int) (*transporttest.Authority, string) {
-			return [...]*transporttest.Authority{servers, others, servers}[i-1],
+		p := start(t, func(i int) (*simnet.Authority, string) {
+			return [...]*simnet.Authority{servers, others, servers}[i-1],
 				[...]string{"n1.example.org", "n2.example.org", "n4.example.org"}[i-1]
 		})
 		p.startHAProxy(haproxyTLS(t, servers.Path))

@@ -23,7 +23,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/adminapi"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // writeConfig writes the configuration file of node i: lines that never change, and more lines.
@@ -259,7 +259,7 @@ func TestProcessCertificatesAreReplaced(t *testing.T) {
 	t.Parallel()
 	const life = 15 * time.Second
 	c := newNodes(t, 3)
-	old, next := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	old, next := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	file := func(i int, name string) string { return filepath.Join(c.dir, fmt.Sprint(name, i)) }
 	read := func(path string) []byte {
 		text, err := os.ReadFile(path)
@@ -269,7 +269,7 @@ func TestProcessCertificatesAreReplaced(t *testing.T) {
 		return text
 	}
 	var expired time.Time
-	issue := func(i int, by *transporttest.Authority, authorities ...[]byte) string {
+	issue := func(i int, by *simnet.Authority, authorities ...[]byte) string {
 		c.secret(fmt.Sprint("ca", i), string(bytes.Join(authorities, nil)))
 		if by != nil {
 			made := by.Issue("127.0.0.1", func(x *x509.Certificate) {
@@ -278,7 +278,7 @@ func TestProcessCertificatesAreReplaced(t *testing.T) {
 					expired = x.NotAfter
 				}
 			})
-			transporttest.Write(t, made, file(i, "cert"), file(i, "key"))
+			simnet.Write(t, made, file(i, "cert"), file(i, "key"))
 		}
 		return fmt.Sprintf("tls-ca: %s\ntls-cert: %s\ntls-key: %s",
 			file(i, "ca"), file(i, "cert"), file(i, "key"))

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
-	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // This file plays the stories of testdata/scenario with the real core. scenario_words_test.go

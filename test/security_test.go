@@ -147,7 +147,7 @@ func testsOf(tree *sourceTree) map[string]bool {
 				if f.isTest() {
 					all[fn.Name.Name] = true
 				}
-				if p.path != "internal/transporttest" || !slices.Contains(suites, fn.Name.Name) {
+				if p.path != "test/transporttest" || !slices.Contains(suites, fn.Name.Name) {
 					continue
 				}
 				ast.Inspect(fn, func(n ast.Node) bool {

@@ -20,8 +20,8 @@ import (
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
-	"github.com/athena-go/athena/internal/bench"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/bench"
 )
 
 const (

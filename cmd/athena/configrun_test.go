@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
 )
 
@@ -74,9 +74,9 @@ func (s scene) store(cluster string) {
 
 // certificates creates the TLS files of a node for a host.
 func (s scene) certificates(host string) {
-	pki := transporttest.NewAuthority(s.t)
+	pki := simnet.NewAuthority(s.t)
 	s.must(os.Rename(pki.Path, s.path("ca")))
-	transporttest.Write(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
+	simnet.Write(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
 }
 
 // tree lists all readable paths with their mode and size.

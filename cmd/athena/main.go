@@ -23,7 +23,7 @@ import (
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
 	"github.com/athena-go/athena/cmd/athena/internal/command"
 	"github.com/athena-go/athena/cmd/athena/internal/settings"
-	"github.com/athena-go/athena/internal/bench"
+	"github.com/athena-go/athena/test/bench"
 )
 
 func main() {

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/internal/sim"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // traceTail is the number of events printed from the end of a failed run. Keep-alives and their

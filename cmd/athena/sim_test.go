@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // TestSimulation checks that a few seeds run without violations.

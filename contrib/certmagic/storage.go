@@ -15,7 +15,7 @@ import (
 
 	magic "github.com/caddyserver/certmagic"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/record"
@@ -38,8 +38,8 @@ type Storage struct {
 
 // heldLock is a name that this process has locked or is locking.
 type heldLock struct {
-	*jobrecord.Held               // nil until the lock is acquired
-	unlocked        chan struct{} // closed when the name is free again
+	*holding.Held               // nil until the lock is acquired
+	unlocked      chan struct{} // closed when the name is free again
 }
 
 // NewStorage returns a Storage that keeps files in a storage of certmagic and locks in a
@@ -53,7 +53,7 @@ func (s *Storage) Lock(ctx context.Context, name string) error {
 	for {
 		other := s.reserveName(name)
 		if other == nil {
-			return s.acquire(ctx, name, jobrecord.AcquireHeld)
+			return s.acquire(ctx, name, holding.AcquireHeld)
 		}
 		select {
 		case <-other.unlocked:
@@ -68,8 +68,8 @@ func (s *Storage) TryLock(ctx context.Context, name string) (bool, error) {
 	if s.reserveName(name) != nil {
 		return false, nil
 	}
-	err := s.acquire(ctx, name, jobrecord.TryHeld)
-	if errors.Is(err, jobrecord.ErrLocked) {
+	err := s.acquire(ctx, name, holding.TryHeld)
+	if errors.Is(err, holding.ErrLocked) {
 		return false, nil
 	}
 	return err == nil, err
@@ -90,7 +90,7 @@ func (s *Storage) reserveName(name string) (other *heldLock) {
 // acquire acquires the lock of a reserved name, or ends the reservation.
 func (s *Storage) acquire(
 	ctx context.Context, name string,
-	acquire func(context.Context, record.Store, string) (*jobrecord.Held, error),
+	acquire func(context.Context, record.Store, string) (*holding.Held, error),
 ) error {
 	held, err := acquire(ctx, s.locks, lockKey(name))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Storage) acquire(
 }
 
 // remove ends a reservation, and returns the lock if it was acquired.
-func (s *Storage) remove(name string) *jobrecord.Held {
+func (s *Storage) remove(name string) *holding.Held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.held[name]
@@ -136,10 +136,10 @@ func (s *Storage) RenewLockLease(ctx context.Context, name string, _ time.Durati
 	if valid {
 		return nil
 	}
-	var held *jobrecord.Held
+	var held *holding.Held
 	err := errNotLocked
 	if h != nil {
-		held, err = jobrecord.AcquireHeld(ctx, s.locks, lockKey(name))
+		held, err = holding.AcquireHeld(ctx, s.locks, lockKey(name))
 	}
 	if err == nil && !s.replace(name, h, held) {
 		err = errors.Join(errNotLocked, held.Release(ctx)) // unlocked meanwhile
@@ -161,7 +161,7 @@ func (s *Storage) findLock(name string) (h *heldLock, valid bool) {
 }
 
 // replace replaces the lock of a name, unless it was unlocked meanwhile.
-func (s *Storage) replace(name string, h *heldLock, held *jobrecord.Held) bool {
+func (s *Storage) replace(name string, h *heldLock, held *holding.Held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held[name] != h {

@@ -20,13 +20,14 @@ import (
 	"github.com/athena-go/athena/contrib/etcd"
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/programs"
+	"github.com/athena-go/athena/test/recordtest"
 )
 
 func TestMain(m *testing.M) {
-	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+	recordtest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
 		c, err := clientv3.New(settings(address))
 		if err != nil {
 			return nil, err
@@ -40,15 +41,15 @@ func TestMain(m *testing.M) {
 const leaseTimeout = 3 * time.Second
 
 // start starts an etcd cluster and returns its client addresses.
-func start(t testing.TB, size int) (servers []*storetest.Server, clients []string) {
+func start(t testing.TB, size int) (servers []*programs.Server, clients []string) {
 	t.Helper()
 	if _, err := exec.LookPath("etcd"); err != nil {
 		t.Skip("etcd is not installed: Debian's etcd-server (make tools)")
 	}
 	var peers, members []string
 	for i := range size {
-		clients = append(clients, storetest.FreeAddress(t))
-		peers = append(peers, storetest.FreeAddress(t))
+		clients = append(clients, programs.FreeAddress(t))
+		peers = append(peers, programs.FreeAddress(t))
 		members = append(members, fmt.Sprintf("%d=http://%s", i, peers[i]))
 	}
 	c := connect(t, clients...)
@@ -60,7 +61,7 @@ func start(t testing.TB, size int) (servers []*storetest.Server, clients []strin
 				peer, "--initial-advertise-peer-urls", peer, "--name", fmt.Sprint(i),
 				"--initial-cluster", strings.Join(members, ","))
 		}
-		servers = append(servers, storetest.StartServer(t, command, func() error {
+		servers = append(servers, programs.StartServer(t, command, func() error {
 			if len(servers) < size/2 {
 				return nil // no majority yet
 			}
@@ -99,18 +100,18 @@ func open(t *testing.T, lease time.Duration, id string, addresses ...string) *le
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.CloseAtEnd(t, s)
+	recordtest.CloseAtEnd(t, s)
 	return s
 }
 
 func TestL32Etcd(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
+	recordtest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		t.Parallel()
 		var stores []record.Store
-		for i := range storetest.Members {
-			stores = append(stores, open(t, storetest.SuiteLease, fmt.Sprint("n", i), clients...))
+		for i := range recordtest.Members {
+			stores = append(stores, open(t, recordtest.SuiteLease, fmt.Sprint("n", i), clients...))
 		}
 		test(t, stores)
 	})
@@ -119,7 +120,7 @@ func TestL32Etcd(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	servers, clients := start(t, 1)
-	storetest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) record.Store {
+	recordtest.Outages(t, servers[0], leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, leaseTimeout, id, clients...)
 	})
 }
@@ -127,7 +128,7 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	storetest.Crashes(t, leaseTimeout, clients[0])
+	recordtest.Crashes(t, leaseTimeout, clients[0])
 }
 
 // A majority of the servers is killed and restarted.
@@ -141,7 +142,7 @@ func TestNoQuorum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = storetest.RunHeld(t.Context(), session, "k", token, func(ctx context.Context) error {
+	err = recordtest.RunHeld(t.Context(), session, "k", token, func(ctx context.Context) error {
 		servers[0].Kill()
 		servers[1].Kill()
 		<-ctx.Done()
@@ -165,9 +166,9 @@ func TestNoQuorum(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, clients := start(t, 1)
-	r := storetest.NewRelay(t, clients[0])
+	r := programs.NewRelay(t, clients[0])
 	a, b := open(t, leaseTimeout, "a", r.Address()), open(t, leaseTimeout, "b", clients...)
-	storetest.CutOff(t, r, a, b, func() { // etcd compacts revisions that the watch needs
+	recordtest.CutOff(t, r, a, b, func() { // etcd compacts revisions that the watch needs
 		c := connect(t, clients...)
 		now, err := c.Put(t.Context(), "other", "")
 		if err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/gocron"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/record"
@@ -55,7 +55,7 @@ func TestElector(t *testing.T) {
 		return schedule(ctx, func(ctx context.Context) error {
 			return e.Do(ctx, func(ctx context.Context, term leader.Term) error {
 				for n := range 8 {
-					if err := jobrecord.Pause(ctx, nil, 100*time.Millisecond); err != nil {
+					if err := holding.Pause(ctx, nil, 100*time.Millisecond); err != nil {
 						return err
 					}
 					if err := ledger.Write(term.Token(), fmt.Sprint(i, " ", n)); err != nil {
@@ -153,7 +153,7 @@ type lateLocker struct {
 }
 
 func (l lateLocker) Lock(ctx context.Context, name string) (scheduler.Lock, error) {
-	if err := jobrecord.Pause(ctx, nil, l.late); err != nil {
+	if err := holding.Pause(ctx, nil, l.late); err != nil {
 		return nil, err
 	}
 	return l.Locker.Lock(ctx, name)
@@ -167,7 +167,7 @@ func TestLockIsLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Lock(t.Context(), "j"); !errors.Is(err, jobrecord.ErrLocked) {
+	if _, err := l.Lock(t.Context(), "j"); !errors.Is(err, holding.ErrLocked) {
 		t.Errorf("second Lock: got %v, want ErrLocked", err)
 	}
 	key, err := lock.Key("gocron/j")

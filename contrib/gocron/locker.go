@@ -9,7 +9,7 @@ import (
 
 	scheduler "github.com/go-co-op/gocron/v2"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/record"
@@ -37,7 +37,7 @@ func NewLocker(s record.Store, minHold time.Duration) *Locker {
 
 // heldLock implements gocron.Lock.
 type heldLock struct {
-	*jobrecord.Held
+	*holding.Held
 	locker *Locker
 	name   string
 	since  time.Time
@@ -54,7 +54,7 @@ func (l *Locker) Lock(ctx context.Context, name string) (scheduler.Lock, error) 
 	began := time.Now()
 	ctx, stop := context.WithTimeout(ctx, lockTimeout)
 	defer stop()
-	h, err := jobrecord.TryHeld(ctx, l.store, key)
+	h, err := holding.TryHeld(ctx, l.store, key)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (l *Locker) Lock(ctx context.Context, name string) (scheduler.Lock, error) 
 
 // Unlock implements gocron.Lock. It waits until minHold is over or ctx is done.
 func (h *heldLock) Unlock(ctx context.Context) error {
-	_ = jobrecord.Pause(ctx, h.Term().Done(), h.locker.minHold-time.Since(h.since))
+	_ = holding.Pause(ctx, h.Term().Done(), h.locker.minHold-time.Since(h.since))
 	h.locker.mu.Lock()
 	if h.locker.held[h.name] == h {
 		delete(h.locker.held, h.name)

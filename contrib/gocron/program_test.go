@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/athena-go/athena/internal/storetest"
+	"github.com/athena-go/athena/test/programs"
 )
 
 // TestProgram runs the example of gocron for distributed schedulers as three processes, and kills
@@ -17,7 +17,7 @@ import (
 // the leader after five seconds. Here each process has one scheduler.
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	binary := storetest.BuildProgram(t, "github.com/go-co-op/gocron/v2/examples/elector",
+	binary := programs.BuildProgram(t, "github.com/go-co-op/gocron/v2/examples/elector",
 		"elector.go",
 		"i < 3", "i < 1",
 		`&myElector{
@@ -36,7 +36,7 @@ func TestProgram(t *testing.T) {
 				elector.leader = true
 			}
 `, "")
-	p := storetest.StartPrograms(t, func(int) *exec.Cmd { return exec.Command(binary) })
+	p := programs.StartPrograms(t, func(int) *exec.Cmd { return exec.Command(binary) })
 	first := p.NextWorker(0, 3, "run job")
 	second := p.NextWorker(p.End(first, syscall.SIGKILL), 3, "run job")
 	p.Start(first)

@@ -11,7 +11,7 @@ import (
 
 	"google.golang.org/grpc/resolver"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 )
@@ -66,7 +66,7 @@ func (r *Resolver) Build(
 		}
 	})
 	f.running.Go(func() {
-		for jobrecord.Pause(ctx, nil, pollInterval) == nil {
+		for holding.Pause(ctx, nil, pollInterval) == nil {
 			f.ResolveNow(resolver.ResolveNowOptions{})
 		}
 	})

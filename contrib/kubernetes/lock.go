@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/record"
@@ -39,7 +39,7 @@ type Lock struct {
 	identity string
 
 	mu   sync.Mutex
-	held *jobrecord.Held                   // nil unless acquired; kept after a loss, see RecordEvent
+	held *holding.Held                     // nil unless acquired; kept after a loss, see RecordEvent
 	last resourcelock.LeaderElectionRecord // as of the last successful update
 	lost context.CancelCauseFunc           // ends the context of Run; nil unless Run is active
 }
@@ -138,7 +138,7 @@ func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	}
 	ctx, stop := context.WithTimeout(ctx, callTimeout)
 	defer stop()
-	held, err := jobrecord.TryHeld(ctx, l.store, l.key)
+	held, err := holding.TryHeld(ctx, l.store, l.key)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/kubernetes"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
 )
@@ -50,7 +50,7 @@ func newManager(
 		return nil, err
 	}
 	return m, m.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		for jobrecord.Pause(ctx, nil, 50*time.Millisecond) == nil {
+		for holding.Pause(ctx, nil, 50*time.Millisecond) == nil {
 			if err := ledger.Write(l.Term().Token(), fmt.Sprint(node)); err != nil {
 				return err
 			}

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
 
-	"github.com/athena-go/athena/internal/storetest"
+	"github.com/athena-go/athena/test/programs"
 )
 
 // TestElectorProgram runs the example of client-go for leader election as three processes without
 // an API server. It kills the first leader and stops the second one.
 func TestElectorProgram(t *testing.T) {
 	t.Parallel()
-	binary := storetest.BuildProgram(t, "k8s.io/client-go/examples/leader-election", "lock.go",
+	binary := programs.BuildProgram(t, "k8s.io/client-go/examples/leader-election", "lock.go",
 		`	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 `, "",
 		`	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -45,7 +45,7 @@ func TestElectorProgram(t *testing.T) {
 `, "	lock := newLock()\n	id = lock.Identity()\n",
 		"leaderelection.RunOrDie(ctx, ", "runOrDie(ctx, lock, ")
 	config := writeConfig(t, "http://192.0.2.1")
-	p := storetest.StartPrograms(t, func(i int) *exec.Cmd {
+	p := programs.StartPrograms(t, func(i int) *exec.Cmd {
 		return exec.Command(binary, "-kubeconfig", config, "-id", fmt.Sprint(i),
 			"-lease-lock-name", "example", "-lease-lock-namespace", "default")
 	})
@@ -62,7 +62,7 @@ func TestElectorProgram(t *testing.T) {
 // of each ReplicaSet, as three processes. It kills the first leader and stops the second one.
 func TestManagerProgram(t *testing.T) {
 	t.Parallel()
-	binary := storetest.BuildProgram(t, "sigs.k8s.io/controller-runtime/examples/builtins", "lock.go",
+	binary := programs.BuildProgram(t, "sigs.k8s.io/controller-runtime/examples/builtins", "lock.go",
 		"	mgr, err := manager.New(config.GetConfigOrDie(), manager.Options{})",
 		"	lock := newLock()\n	mgr, err := manager.New(config.GetConfigOrDie(), makeOptions(lock))",
 		"mgr.Start(signals.SetupSignalHandler())", "lock.Run(signals.SetupSignalHandler(), mgr.Start)")
@@ -77,9 +77,9 @@ func TestManagerProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := storetest.StartPrograms(t, func(i int) *exec.Cmd {
+	p := programs.StartPrograms(t, func(i int) *exec.Cmd {
 		cmd := exec.Command(binary)
-		_, port, err := net.SplitHostPort(storetest.FreeAddress(t))
+		_, port, err := net.SplitHostPort(programs.FreeAddress(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/contrib/otel"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
@@ -59,7 +59,7 @@ func (w *world) handle(ctx context.Context, _ member.Member, c Charge) (r Charge
 	if c.Amount == 0 {
 		return r, errBroke
 	}
-	return r, jobrecord.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
+	return r, holding.Pause(ctx, nil, time.Duration(c.Amount)*time.Second)
 }
 
 // main runs a node. Node 0 watches the elections.

@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/contrib/postgres"
-	"github.com/athena-go/athena/internal/jobrecord"
+	"github.com/athena-go/athena/internal/holding"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/programs"
 )
 
 // An administrator ends all connections, some of them after the server has committed and before it
@@ -28,7 +28,7 @@ func survivesTermination(t *testing.T, address string) {
 	admin := connect(t, address)
 	accountForCommits(t, open(t, leaseTimeout, "a", address), func() {
 		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
-			_ = jobrecord.Pause(t.Context(), nil, 20*time.Millisecond)
+			_ = holding.Pause(t.Context(), nil, 20*time.Millisecond)
 			// Only connections of this member have a query with the name of this table.
 			_, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 				WHERE query LIKE '%' || $1 || '%' AND pid <> pg_backend_pid()`, tableOf(t))
@@ -50,7 +50,7 @@ func TestServerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	address, database, _ := strings.Cut(s.address, "/")
-	r := storetest.NewRelay(t, address)
+	r := programs.NewRelay(t, address)
 	stop := func(mode string) func() {
 		return func() {
 			out, err := s.command("pg_ctl", "stop", "-D", s.data, "-m", mode).CombinedOutput()
@@ -61,7 +61,7 @@ func TestServerEnds(t *testing.T) {
 		}
 	}
 	accountForCommits(t, open(t, leaseTimeout, "a", r.Address()+"/"+database), func() {
-		wait := func() { _ = jobrecord.Pause(t.Context(), nil, rand.N(time.Second)) }
+		wait := func() { _ = holding.Pause(t.Context(), nil, rand.N(time.Second)) }
 		for range 3 {
 			for _, end := range []func(){s.Kill, s.KillParent, stop("immediate"), stop("fast")} {
 				wait()

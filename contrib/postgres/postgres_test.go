@@ -21,13 +21,14 @@ import (
 
 	"github.com/athena-go/athena/contrib/postgres"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/programs"
+	"github.com/athena-go/athena/test/recordtest"
 )
 
 func TestMain(m *testing.M) {
-	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+	recordtest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
 		pool, err := pgxpool.New(ctx, urlOf(address))
 		if err != nil {
 			return nil, err
@@ -48,7 +49,7 @@ func urlOf(address string) string {
 
 // server is a PostgreSQL.
 type server struct {
-	*storetest.Server
+	*programs.Server
 	address string   // of its database
 	data    string   // the directory with its data
 	options []string // of its next start
@@ -57,8 +58,8 @@ type server struct {
 
 func startServer(t testing.TB, options ...string) *server {
 	t.Helper()
-	dir, command := storetest.NewPostgreSQL(t)
-	address := storetest.FreeAddress(t)
+	dir, command := programs.NewPostgreSQL(t)
+	address := programs.FreeAddress(t)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,7 @@ func startServer(t testing.TB, options ...string) *server {
 		address: address + "/postgres", data: dir + "/data", options: options, command: command,
 	}
 	pool := connect(t, s.address)
-	s.Server = storetest.StartServer(t, func() *exec.Cmd {
+	s.Server = programs.StartServer(t, func() *exec.Cmd {
 		args := []string{"-D", s.data, "-k", dir, "-h", host, "-p", port, "-c", "max_connections=300"}
 		return command("postgres", append(args, s.options...)...)
 	}, func() error { return pool.Ping(t.Context()) })
@@ -98,14 +99,14 @@ func open(t *testing.T, lease time.Duration, id, address string) *leasestore.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.CloseAtEnd(t, s)
+	recordtest.CloseAtEnd(t, s)
 	return s
 }
 
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	storetest.Outages(t, s.Server, leaseTimeout, func(t *testing.T, id string) record.Store {
+	recordtest.Outages(t, s.Server, leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, leaseTimeout, id, s.address)
 	})
 }
@@ -127,25 +128,25 @@ func TestOneServer(t *testing.T) {
 }
 
 func passesSuite(t *testing.T, address string) {
-	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
+	recordtest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		t.Parallel()
 		var stores []record.Store
-		for i := range storetest.Members {
-			stores = append(stores, open(t, storetest.SuiteLease, fmt.Sprint("n", i), address))
+		for i := range recordtest.Members {
+			stores = append(stores, open(t, recordtest.SuiteLease, fmt.Sprint("n", i), address))
 		}
 		test(t, stores)
 	})
 }
 
 func survivesCrashes(t *testing.T, address string) {
-	storetest.Crashes(t, leaseTimeout, address)
+	recordtest.Crashes(t, leaseTimeout, address)
 }
 
 func survivesCut(t *testing.T, address string) {
 	server, database, _ := strings.Cut(address, "/")
-	r := storetest.NewRelay(t, server)
+	r := programs.NewRelay(t, server)
 	a, b := open(t, leaseTimeout, "a", r.Address()+"/"+database), open(t, leaseTimeout, "b", address)
-	storetest.CutOff(t, r, a, b, func() {})
+	recordtest.CutOff(t, r, a, b, func() {})
 }
 
 // Requests that the server refuses permanently are not reported as an outage.

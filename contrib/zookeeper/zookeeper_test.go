@@ -19,12 +19,13 @@ import (
 
 	"github.com/athena-go/athena/contrib/zookeeper"
 	"github.com/athena-go/athena/internal/leasestore"
-	"github.com/athena-go/athena/internal/storetest"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/programs"
+	"github.com/athena-go/athena/test/recordtest"
 )
 
 func TestMain(m *testing.M) {
-	storetest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
+	recordtest.RunMember(func(ctx context.Context, address, id string) (record.Store, error) {
 		c, _, err := zk.Connect([]string{address}, leaseTimeout/3, zk.WithLogger(silent{}))
 		if err != nil {
 			return nil, err
@@ -39,13 +40,13 @@ func TestMain(m *testing.M) {
 const leaseTimeout = 3 * time.Second
 
 // start starts a ZooKeeper and returns its client address.
-func start(t *testing.T) (*storetest.Server, string) {
+func start(t *testing.T) (*programs.Server, string) {
 	t.Helper()
 	const jar, logger = "/usr/share/java/zookeeper.jar", "/usr/share/java/slf4j-simple.jar"
 	if _, err := os.Stat(jar); err != nil {
 		t.Skip("ZooKeeper is not installed: Debian's zookeeper (make tools)")
 	}
-	dir, address := t.TempDir(), storetest.FreeAddress(t)
+	dir, address := t.TempDir(), programs.FreeAddress(t)
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +63,7 @@ func start(t *testing.T) (*storetest.Server, string) {
 			"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 	}
 	c := connect(t, address)
-	return storetest.StartServer(t, command, func() error {
+	return programs.StartServer(t, command, func() error {
 		if s := c.State(); s != zk.StateHasSession {
 			return fmt.Errorf("the connection is in state %v", s)
 		}
@@ -105,18 +106,18 @@ func open(t *testing.T, lease time.Duration, address, id string) *leasestore.Sto
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.CloseAtEnd(t, s)
+	recordtest.CloseAtEnd(t, s)
 	return s
 }
 
 func TestL32ZooKeeper(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	storetest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
+	recordtest.Suite(t, func(t *testing.T, test func(*testing.T, []record.Store)) {
 		t.Parallel()
 		var stores []record.Store
-		for i := range storetest.Members {
-			stores = append(stores, open(t, storetest.SuiteLease, address, fmt.Sprint("n", i)))
+		for i := range recordtest.Members {
+			stores = append(stores, open(t, recordtest.SuiteLease, address, fmt.Sprint("n", i)))
 		}
 		test(t, stores)
 	})
@@ -125,7 +126,7 @@ func TestL32ZooKeeper(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	s, address := start(t)
-	storetest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) record.Store {
+	recordtest.Outages(t, s, leaseTimeout, func(t *testing.T, id string) record.Store {
 		return open(t, leaseTimeout, address, id)
 	})
 }
@@ -133,14 +134,14 @@ func TestOutages(t *testing.T) {
 func TestCrashes(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	storetest.Crashes(t, leaseTimeout, address)
+	recordtest.Crashes(t, leaseTimeout, address)
 }
 
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	_, address := start(t)
-	r := storetest.NewRelay(t, address)
+	r := programs.NewRelay(t, address)
 	// During the pause its session expires, and its watches with it.
 	a, b := open(t, leaseTimeout, r.Address(), "a"), open(t, leaseTimeout, address, "b")
-	storetest.CutOff(t, r, a, b, func() {})
+	recordtest.CutOff(t, r, a, b, func() {})
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/internal/storetest"
+	"github.com/athena-go/athena/test/programs"
 )
 
 // TestMain lets a test start this program as a process.
@@ -201,7 +201,7 @@ func testPages(t *testing.T, db *sql.DB) {
 // databases. It returns the URL of a database without its name.
 func startPostgreSQL(t *testing.T) string {
 	t.Helper()
-	dir, command := storetest.NewPostgreSQL(t)
+	dir, command := programs.NewPostgreSQL(t)
 	data := filepath.Join(dir, "data")
 	run := func(name string, args ...string) {
 		t.Helper()

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/athena-go/athena/internal/observe"
+	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/statemachine"
 )
@@ -20,7 +20,7 @@ const Variable = "STEPLOG_FILE"
 // maxLogBytes bounds a file. A node whose file is full stops.
 const maxLogBytes = 256 << 20
 
-// log writes the steps of a run to a file. It implements observe.Recorder.
+// log writes the steps of a run to a file. It implements diagnosis.Recorder.
 type log struct {
 	file    *os.File
 	left    int // bytes that fit into the file
@@ -35,7 +35,7 @@ func NewContext(ctx context.Context, path string) (context.Context, error) {
 		return ctx, nil
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	return observe.NewContext(ctx, &log{file: file, left: maxLogBytes}), err
+	return diagnosis.NewContext(ctx, &log{file: file, left: maxLogBytes}), err
 }
 
 // Begin writes the first step of the run.
@@ -52,7 +52,7 @@ func (l *log) Begin(m *statemachine.Machine, cfg statemachine.Config, now time.T
 }
 
 // RecordTurn writes the step of a turn that began at now.
-func (l *log) RecordTurn(now time.Time, in observe.Input, out statemachine.Output) error {
+func (l *log) RecordTurn(now time.Time, in diagnosis.Input, out statemachine.Output) error {
 	s := Step{Event: Time, Node: l.node, Clock: now.UnixNano(), Woke: in.Woke}
 	switch {
 	case in.Message.Body != nil:

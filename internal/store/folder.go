@@ -8,7 +8,7 @@ import (
 )
 
 // Folder is the open directory of a store: one of this machine, or one of the disk that package
-// storedisk simulates. Its methods are the system calls relative to a directory. They follow no
+// crashdisk simulates. Its methods are the system calls relative to a directory. They follow no
 // symbolic link.
 type Folder interface {
 	Open(name string, flag int) (Handle, error)

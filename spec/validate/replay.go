@@ -15,8 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/athena-go/athena/internal/sim"
 	"github.com/athena-go/athena/internal/steplog"
+	"github.com/athena-go/athena/test/sim"
 )
 
 // maxBatch is the maximum number of traces that one process replays, and maxFileBatch that of

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/athena-go/athena/internal/workload"
+	"github.com/athena-go/athena/test/workload"
 )
 
 // The kinds of evidence.

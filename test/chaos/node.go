@@ -20,12 +20,12 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/steplog"
-	"github.com/athena-go/athena/internal/workload"
 	"github.com/athena-go/athena/leader"
 	"github.com/athena-go/athena/lock"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
 	"github.com/athena-go/athena/record"
+	"github.com/athena-go/athena/test/workload"
 	"github.com/athena-go/athena/transport/tlsnet"
 )
 

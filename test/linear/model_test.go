@@ -11,8 +11,8 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
-	"github.com/athena-go/athena/internal/workload"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/workload"
 )
 
 // state is the state of one key.

@@ -32,7 +32,7 @@ var bugs = []bug{
 	}},
 	{"a release frees the lock of another", [][3]string{
 		{
-			"internal/jobrecord/slot.go",
+			"internal/holding/slot.go",
 			"s.Session.Commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},\n",
 			"s.Session.Commit(ctx,\n",
 		},

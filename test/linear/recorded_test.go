@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/athena-go/athena/internal/workload"
+	"github.com/athena-go/athena/test/workload"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
-	"github.com/athena-go/athena/internal/workload"
+	"github.com/athena-go/athena/test/workload"
 )
 
 var (

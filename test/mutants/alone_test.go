@@ -64,8 +64,8 @@ func caughtAlone(t *testing.T, m Mutant) string {
 	}
 	switch folder := path.Dir(m.Edits[0].File); folder {
 	case "statemachine":
-	case "internal/records":
-		args = append(args, "./internal/records", "./internal/storetest")
+	case "internal/recordtable":
+		args = append(args, "./internal/recordtable", "./test/recordtest")
 	default:
 		args = append(args, "./"+folder)
 	}

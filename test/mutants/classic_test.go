@@ -33,7 +33,7 @@ var classic = []Mutant{
 		Name: "memory-store-keeps-its-name",
 		Rule: "5, restart: a memory store that lost its votes is another voter",
 		Edits: []Edit{{
-			File: "internal/sim/process.go",
+			File: "test/sim/process.go",
 			Old: "p.store = paxos.Durable{StoreID: c.newStoreID(), " +
 				"Incarnation: c.procs[p.home].nextIncarnation}",
 			New: "id := p.store.StoreID\n\t\tif id.IsZero() {\n\t\t\tid = c.newStoreID()\n\t\t}\n" +

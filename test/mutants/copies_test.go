@@ -46,7 +46,7 @@ var copies = []Mutant{
 			New:  "!f.claim.Chosen && held.Version",
 		}},
 		Test:    "TestRestoredMinorityVotesForNothing",
-		Package: "internal/sim",
+		Package: "test/sim",
 	},
 	{
 		Name: "copy-takes-a-state",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// disk lists bugs of package store. The drawn runs of package storedisk catch them.
+// disk lists bugs of package store. The drawn runs of package crashdisk catch them.
 var disk = []Mutant{
 	{
 		Name: "file-not-synced",
@@ -106,7 +106,7 @@ var disk = []Mutant{
 	},
 }
 
-// TestDiskMutantsAreCaught runs the drawn tests of package storedisk on each bug.
+// TestDiskMutantsAreCaught runs the drawn tests of package crashdisk on each bug.
 func TestDiskMutantsAreCaught(t *testing.T) {
 	if !*all && *one == "" {
 		t.Skip("run with -mutants: it takes a minute")
@@ -117,7 +117,7 @@ func TestDiskMutantsAreCaught(t *testing.T) {
 		}
 		t.Run(m.Name, func(t *testing.T) {
 			run := exec.Command("go", "test", "-overlay", overlay(t, m), "-count=1",
-				"-run", "^TestDrawn$", "./internal/storedisk")
+				"-run", "^TestDrawn$", "./test/crashdisk")
 			run.Dir = root
 			out, caught := runs(t, m, run)
 			if !caught {

@@ -115,7 +115,7 @@ var driver = []Mutant{
 		Name: "commit-keeps-its-slot",
 		Rule: "a slot of MaxCommits is given back",
 		Edits: []Edit{{
-			File: "internal/records/commit.go",
+			File: "internal/recordtable/commit.go",
 			Old:  "\t\tdefer func() { <-t.slots }()\n",
 			New:  "",
 		}},
@@ -220,7 +220,7 @@ var driver = []Mutant{
 		Name: "watch-loses-changes",
 		Rule: "a watch reports every change, at least with the last one",
 		Edits: []Edit{{
-			File: "internal/records/table.go",
+			File: "internal/recordtable/table.go",
 			Old:  "if before.Token == after.Token && before.Revoked == after.Revoked {",
 			New:  "if before.Owner == after.Owner && before.Key == after.Key {",
 		}},
@@ -229,11 +229,11 @@ var driver = []Mutant{
 		Name: "watch-misses-revocation",
 		Rule: "a watch reports revocations",
 		Edits: []Edit{{
-			File: "internal/records/table.go",
+			File: "internal/recordtable/table.go",
 			Old:  "if before.Token == after.Token && before.Revoked == after.Revoked {",
 			New:  "if before.Token == after.Token {",
 		}},
-		Test: "TestWatchReportsRevocations", Package: "internal/storetest",
+		Test: "TestWatchReportsRevocations", Package: "test/recordtest",
 	},
 	{
 		Name: "watch-of-a-service-misses-revocation",
@@ -243,7 +243,7 @@ var driver = []Mutant{
 			Old:  "return was.revision != e.Revision",
 			New:  "return was.tokenOf() != t.records[key].tokenOf()",
 		}},
-		Test: "TestWatchReportsRevocations", Package: "internal/storetest",
+		Test: "TestWatchReportsRevocations", Package: "test/recordtest",
 	},
 	{
 		Name: "events-lose-changes",
@@ -276,7 +276,7 @@ var driver = []Mutant{
 		Name: "watches-outlive-their-node",
 		Rule: "the watches of records end with their node",
 		Edits: []Edit{{
-			File: "internal/records/table.go",
+			File: "internal/recordtable/table.go",
 			Old:  "\tfor changed := range t.watchers {\n\t\tclose(changed)\n\t}\n",
 			New:  "",
 		}},
@@ -285,15 +285,15 @@ var driver = []Mutant{
 		Name: "holds-beyond-its-lease",
 		Rule: "a lock ends before another member can hold it",
 		Edits: []Edit{{
-			File: "internal/records/lease.go",
+			File: "internal/recordtable/lease.go",
 			Old:  "Until: until, Guard: cfg.Guard",
 			New:  "Until: until.Add(3 * time.Second), Guard: cfg.Guard",
 		}, {
-			File: "internal/records/lease.go",
+			File: "internal/recordtable/lease.go",
 			Old:  "return l.Extend(until)",
 			New:  "return until.IsZero() || l.Extend(until.Add(3*time.Second))",
 		}, {
-			File: "internal/records/lease.go",
+			File: "internal/recordtable/lease.go",
 			Old:  "if token != l.token {",
 			New:  "if token != l.token && m.Owns(l.key) != l.token {",
 		}},
@@ -302,7 +302,7 @@ var driver = []Mutant{
 		Name: "revoked-record-still-held",
 		Rule: "work ends when its record is taken away",
 		Edits: []Edit{{
-			File: "internal/records/lease.go",
+			File: "internal/recordtable/lease.go",
 			Old:  "\t\tl.End(l.endCause(m))\n",
 			New:  "",
 		}},
@@ -342,7 +342,7 @@ var driver = []Mutant{
 		Name: "leaving-node-takes-records",
 		Rule: "a node that leaves gets no record that it could not use",
 		Edits: []Edit{{
-			File: "internal/records/commit.go",
+			File: "internal/recordtable/commit.go",
 			Old:  "\tif err := s.table.leases.refuse(r); err != nil {\n",
 			New:  "\tif err := s.table.leases.refuse(r); err != nil && false {\n",
 		}},
@@ -363,7 +363,7 @@ var driver = []Mutant{
 		Name: "lock-kept-for-ever",
 		Rule: "a lock is released when its function has returned",
 		Edits: []Edit{{
-			File: "internal/jobrecord/slot.go",
+			File: "internal/holding/slot.go",
 			Old:  "\tif err == nil || errors.Is(err, record.ErrUnknownOutcome) {\n\t\ts.unsure.Store(true)",
 			New:  "\tif err == nil {\n\t\ts.unsure.Store(true)",
 		}},

@@ -12,7 +12,7 @@ var (
 		New:  "case false:\n",
 	}
 	boundUnchecked = Edit{
-		File: "internal/sim/storehistory.go",
+		File: "test/sim/storehistory.go",
 		Old:  "case n > 0 && !a.Base.IsZero() && !a.State.Roster.IsVoter(p.voter()):\n",
 		New:  "case false:\n",
 

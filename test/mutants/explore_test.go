@@ -43,7 +43,7 @@ func TestMutantsAreExplored(t *testing.T) {
 // alone.
 func exploreMutant(t *testing.T, m Mutant, alone bool) (found catch, took time.Duration) {
 	t.Helper()
-	run := exec.Command(build(t, m, "./internal/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))
+	run := exec.Command(build(t, m, "./test/sim/cmd/explore"), fmt.Sprintf("-paxos=%v", alone))
 	out, caught := runs(t, m, run)
 	if !caught {
 		t.Log(out)

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/internal/sim"
+	"github.com/athena-go/athena/test/sim"
 )
 
 var (
@@ -211,7 +211,7 @@ func runs(t *testing.T, m Mutant, command *exec.Cmd) (out string, caught bool) {
 func tested(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	t.Helper()
 	run := exec.Command("go", "test", "-overlay", overlay(t, m), "-count=1",
-		"-run", "^"+m.Test+"$", "./"+cmp.Or(m.Package, "internal/sim"))
+		"-run", "^"+m.Test+"$", "./"+cmp.Or(m.Package, "test/sim"))
 	run.Dir = root
 	out, caught := runs(t, m, run)
 	where, failed := violation.FindStringSubmatch(out), failedTest.FindString(out)
@@ -239,7 +239,7 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 	if m.Test != "" {
 		return tested(t, m)
 	}
-	bin := build(t, m, "./internal/sim/cmd/sweep")
+	bin := build(t, m, "./test/sim/cmd/sweep")
 	kept, last := again(t, m, bin)
 	if kept.invariant != "" && (!*fresh || kept.seed == 0) {
 		return kept, last
@@ -268,7 +268,7 @@ func hunt(t *testing.T, m Mutant) (found catch, took time.Duration) {
 
 // file returns the path of the stored run of a mutant.
 func (m Mutant) file() string {
-	return filepath.Join(root, "internal/sim/testdata/regress", m.Name+".json")
+	return filepath.Join(root, "test/sim/testdata/regress", m.Name+".json")
 }
 
 // noteForm is the format of the note of a stored run that was found with a seed. The note

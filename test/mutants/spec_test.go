@@ -259,8 +259,8 @@ func validate(t *testing.T, bin string, args []string) (verdict string, rejected
 // clusterFile is the file that contains newCluster. hook is the code that is added to the file, to
 // record the steps of every cluster of a test.
 const (
-	clusterFile = "internal/sim/cluster.go"
-	hookFile    = "internal/sim/recordall.go"
+	clusterFile = "test/sim/cluster.go"
+	hookFile    = "test/sim/recordall.go"
 	newCluster  = "func newCluster(s Setup, t *recording) *Cluster {\n"
 	hook        = `package sim
 
@@ -312,7 +312,7 @@ func recordTest(t *testing.T, name string, files map[string]string) (args []stri
 	}
 	dir := t.TempDir()
 	run := exec.Command("go", "test", "-vet=off", "-overlay", overlayOf(t, changed), "-count=1",
-		"-run", "^"+name+"$", "./internal/sim")
+		"-run", "^"+name+"$", "./test/sim")
 	run.Dir = root
 	run.Env = append(os.Environ(), "ATHENA_HISTORIES="+dir)
 	out, _ := run.CombinedOutput() // with the mutant the test fails

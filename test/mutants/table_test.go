@@ -10,7 +10,7 @@ type Mutant struct {
 	Rule  string // the broken rule, with its section of protocol.md
 	Edits []Edit // several if the rule is implemented in several places
 	Test  string // test that catches it; if empty, runs of seeds catch it
-	// Package is the folder of Test, internal/sim if empty.
+	// Package is the folder of Test, test/sim if empty.
 	Package string
 }
 

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/athena-go/athena/internal/children"
+	"github.com/athena-go/athena/test/children"
 )
 
 // longestWait is the timeout of each event that is measured.

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/athena-go/athena/internal/results"
+	"github.com/athena-go/athena/test/results"
 )
 
 // maxSize is the size of the largest cluster that has enough ports.

@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/athena-go/athena/internal/children"
-	"github.com/athena-go/athena/internal/results"
+	"github.com/athena-go/athena/test/children"
+	"github.com/athena-go/athena/test/results"
 )
 
 var (

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/athena-go/athena/internal/children"
+	"github.com/athena-go/athena/test/children"
 )
 
 // The timings of a cluster.

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/athena-go/athena/internal/children"
+	"github.com/athena-go/athena/test/children"
 )
 
 // Every message begins with its kind and the number of its sender. Both the kind and the number

@@ -14,8 +14,8 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/storedisk"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/crashdisk"
 )
 
 // claims is what the world knows about stores and about claimants: nodes of the same configuration,
@@ -108,7 +108,7 @@ func (w *world) stopClaim(host int) {
 func (w *world) superviseClaim(
 	ctx context.Context, host int, cfg cluster.Config, opts []cluster.Option,
 ) {
-	disk := storedisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(w.plan.Size+host))))
+	disk := crashdisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(w.plan.Size+host))))
 	for ctx.Err() == nil {
 		w.noteEnd(host, w.runClaim(ctx, host, disk, cfg, opts))
 		sleepUntil(ctx, claimPause)
@@ -129,7 +129,7 @@ func (w *world) noteEnd(host int, err error) {
 
 // runClaim runs a claimant until it ends or ctx is done. It returns how the claimant ended.
 func (w *world) runClaim(
-	ctx context.Context, host int, disk *storedisk.Disk, cfg cluster.Config, opts []cluster.Option,
+	ctx context.Context, host int, disk *crashdisk.Disk, cfg cluster.Config, opts []cluster.Option,
 ) error {
 	file, err := store.OpenFolder(cfg.DataDir, disk.Folder())
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/storedisk"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/crashdisk"
 )
 
 // newDisk returns an empty disk of a node, which may be slow, full or frozen.
-func (w *world) newDisk(node int) *storedisk.Disk {
-	d := storedisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(node))))
-	d.Before = func(op storedisk.Op) error {
+func (w *world) newDisk(node int) *crashdisk.Disk {
+	d := crashdisk.New(rand.New(rand.NewPCG(w.plan.Seed, uint64(node))))
+	d.Before = func(op crashdisk.Op) error {
 		w.mu.Lock()
 		m, takes := w.machine[node], w.plan.Save
 		if m.slow > 0 {
@@ -28,10 +28,10 @@ func (w *world) newDisk(node int) *storedisk.Disk {
 		}
 		full, ice := m.full == op, m.frozen
 		w.mu.Unlock()
-		if ice != nil && op != storedisk.Open {
+		if ice != nil && op != crashdisk.Open {
 			<-ice.thawed
 		}
-		if op == storedisk.Sync {
+		if op == crashdisk.Sync {
 			passTime(takes)
 		}
 		if full {
@@ -160,7 +160,7 @@ func (s *checkedStore) Save(c store.Content) error {
 
 // Close implements store.Store. A killed process closes nothing.
 func (s *checkedStore) Close() error {
-	if err := s.Store.Close(); !errors.Is(err, storedisk.ErrDead) {
+	if err := s.Store.Close(); !errors.Is(err, crashdisk.ErrDead) {
 		return err
 	}
 	return nil

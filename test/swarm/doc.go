@@ -3,7 +3,7 @@
 // Package swarm runs whole nodes in a drawn world. A seed draws the size of a cluster, its
 // transport, faults, and applications that call the API from many goroutines. The nodes run the
 // production code in one testing/synctest bubble (package athenatest), with their stores on disks
-// in memory (package storedisk), so most runs take about a twentieth of a second of CPU time. One
+// in memory (package crashdisk), so most runs take about a twentieth of a second of CPU time. One
 // plan in 24 has large payloads, which cost more.
 //
 //	make swarm-nodes SEED=1 RUNS=1000

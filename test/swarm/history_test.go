@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/athena-go/athena/internal/workload"
+	"github.com/athena-go/athena/test/workload"
 )
 
 var histories = flag.String("histories", "", "directory for the histories of records and locks")

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/athenatest"
-	"github.com/athena-go/athena/internal/storedisk"
+	"github.com/athena-go/athena/test/crashdisk"
 )
 
 // plan describes a run. It can be stored as JSON.
@@ -46,7 +46,7 @@ type fault struct {
 	Group     []int           `json:",omitempty"` // of partition
 	Path      athenatest.Path `json:",omitzero"`  // of path
 	Save      time.Duration   `json:",omitempty"` // of slowDisk
-	Fails     storedisk.Op    `json:",omitempty"` // of fullDisk
+	Fails     crashdisk.Op    `json:",omitempty"` // of fullDisk
 	Stays     bool            `json:",omitempty"` // of claim: until all members have their places
 }
 
@@ -180,7 +180,7 @@ func drawFault(r *rand.Rand, p plan) fault {
 			Twice:  pickOne(r, 0, 0.1),
 		}
 	case fullDisk:
-		f.Fails = pickOne(r, storedisk.Write, storedisk.Sync, storedisk.Create)
+		f.Fails = pickOne(r, crashdisk.Write, crashdisk.Sync, crashdisk.Create)
 	case slowDisk:
 		f.Save = pickOne(r, 200*time.Millisecond, time.Second, 3*time.Second)
 	case frozen:

@@ -20,10 +20,10 @@ import (
 	"github.com/athena-go/athena/athenatest"
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/internal/store"
-	"github.com/athena-go/athena/internal/storedisk"
-	"github.com/athena-go/athena/internal/workload"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/receiver"
+	"github.com/athena-go/athena/test/crashdisk"
+	"github.com/athena-go/athena/test/workload"
 )
 
 // world is a cluster with its applications and what they have seen.
@@ -55,12 +55,12 @@ type world struct {
 type machine struct {
 	now      *proc // the running process; nil if there is none
 	paused   bool
-	disk     *storedisk.Disk
-	copied   *storedisk.Disk
+	disk     *crashdisk.Disk
+	copied   *crashdisk.Disk
 	copiedBy *proc          // the process that ran when it was copied
 	store    member.StoreID // of the last save
 	outdated member.StoreID // the store of a copy that has forgotten a run
-	full     storedisk.Op   // operations that fail; 0 means none
+	full     crashdisk.Op   // operations that fail; 0 means none
 	slow     time.Duration  // duration of a sync; 0 means the usual one
 	frozen   *freeze        // of the disk; nil if it answers
 	wiped    bool           // the next process is JoinOnly

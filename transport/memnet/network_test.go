@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/transporttest"
 	"github.com/athena-go/athena/transport"
 )
 

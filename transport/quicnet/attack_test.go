@@ -20,8 +20,8 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/transports"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
+	"github.com/athena-go/athena/internal/transportkinds"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -75,7 +75,7 @@ func udp(at member.Address) net.Addr {
 // mute is a socket that sends only the first packet of each handshake and delivers no packets. It
 // counts the packets that it would have delivered.
 type mute struct {
-	transporttest.Socket
+	simnet.Socket
 	mu               sync.Mutex
 	begun            map[string]bool
 	retries, answers *atomic.Int64
@@ -160,14 +160,14 @@ func (w *world) flood(
 	to := udp(at)
 	client := &tls.Config{
 		InsecureSkipVerify: true,
-		NextProtos:         []string{transports.QUIC.ALPN},
+		NextProtos:         []string{transportkinds.QUIC.ALPN},
 		CurvePreferences:   []tls.CurveID{tls.CurveP256}, // so that the first flight fits into one packet
 	}
 	var dialers []*quic.Transport
 	for i := range hosts {
 		host := member.Address{Host: fmt.Sprintf("10.1.0.%d", i+1), Port: 9}
 		s := &mute{
-			Socket:  transporttest.Socket{PacketConn: w.listen(host)},
+			Socket:  simnet.Socket{PacketConn: w.listen(host)},
 			begun:   map[string]bool{},
 			retries: retries, answers: answers, answered: map[string]bool{},
 		}
@@ -284,7 +284,7 @@ func TestNothingIsResumed(t *testing.T) {
 		cfg := w.config(addrB)
 		defer cfg.Conn.Close()
 		sessions := &cache{ClientSessionCache: tls.NewLRUClientSessionCache(9)}
-		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{transports.QUIC.ALPN}
+		cfg.TLS.ClientSessionCache, cfg.TLS.NextProtos = sessions, []string{transportkinds.QUIC.ALPN}
 		d := &quic.Transport{Conn: cfg.Conn}
 		defer d.Close()
 		for range 2 {
@@ -342,7 +342,7 @@ func TestWhatAPeerMayTake(t *testing.T) {
 
 // recorder is a socket that records what it sends.
 type recorder struct {
-	transporttest.Socket
+	simnet.Socket
 	mu   sync.Mutex
 	sent [][]byte
 }
@@ -410,7 +410,7 @@ func testReplayedPackets(t *testing.T, from member.Address, restart bool) {
 // certificate does not match.
 func TestReplayedGreet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		thief := member.Address{Host: "10.0.0.9", Port: 7000}
 		open := func(at member.Address) *network {
 			cfg := w.config(at)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/transporttest"
 	"github.com/athena-go/athena/transport"
 )
 

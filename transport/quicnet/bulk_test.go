@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -108,7 +108,7 @@ func TestDatagramsLeaveRoom(t *testing.T) {
 		a, b := w.join(t, addrA, 1, nil), w.join(t, addrB, 1, nil)
 		a.Notify(addrB, []byte("hello"))
 		next(t, b.frames[transport.System], "frame")
-		w.SetPath(addrA, addrB, transporttest.Path{Loss: 0.05})
+		w.SetPath(addrA, addrB, simnet.Path{Loss: 0.05})
 		var slowest time.Duration
 		for range 200 {
 			start := time.Now()

@@ -14,13 +14,13 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
 
 // named gives a node a certificate and an authority that it trusts.
-func named(a *transporttest.Authority, certificate *tls.Certificate) func(*Config) {
+func named(a *simnet.Authority, certificate *tls.Certificate) func(*Config) {
 	return func(c *Config) {
 		have := Credentials{Certificate: certificate, Authorities: a.Pool()}
 		c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
@@ -32,7 +32,7 @@ func TestNodesWithCertificatesConnect(t *testing.T) {
 		"athena:///test/[::ffff:10.0.0.2]:7000"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t)
-			pki := transporttest.NewAuthority(t)
+			pki := simnet.NewAuthority(t)
 			a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 			b := w.join(t, addrB, 1, named(pki, pki.Issue(name, nil)))
 			a.Notify(addrB, []byte("forth"))
@@ -68,10 +68,10 @@ func TestCertificatesThatNobodyAccepts(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				pki := transporttest.NewAuthority(t)
+				pki := simnet.NewAuthority(t)
 				from := pki
 				if c.from {
-					from = transporttest.NewAuthority(t)
+					from = simnet.NewAuthority(t)
 				}
 				a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 				b := w.join(t, addrB, 1, named(pki, from.Issue(addrB.Host, c.edit)))
@@ -142,7 +142,7 @@ func checkApart(t *testing.T, a, b *node) {
 // itself connected.
 func TestNoCertificate(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		b := w.join(t, addrB, 1, named(pki, pki.Issue(addrB.Host, nil)))
 		a := w.join(t, addrA, 1, func(c *Config) {
 			c.TLS = &tls.Config{InsecureSkipVerify: true,
@@ -169,7 +169,7 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 		for _, dials := range []string{"the impostor dials", "it is dialed"} {
 			t.Run(c.name+" "+dials, func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
-					pki := transporttest.NewAuthority(t)
+					pki := simnet.NewAuthority(t)
 					a := w.join(t, addrA, 1, named(pki, pki.Issue(addrA.Host, nil)))
 					b := w.join(t, addrB, 1, named(pki, pki.Issue(c.name, nil)))
 					if dials == "it is dialed" {
@@ -201,7 +201,7 @@ func TestCertificateOfAnotherMember(t *testing.T) {
 // next handshake on.
 func TestANewCertificateEndsNoConnection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		pki := transporttest.NewAuthority(t)
+		pki := simnet.NewAuthority(t)
 		have := Credentials{Certificate: pki.Issue(addrA.Host, nil), Authorities: pki.Pool()}
 		a := w.join(t, addrA, 1, func(c *Config) {
 			c.TLS, c.Named = CertificateTLS(func() Credentials { return have }, time.Now), true
@@ -237,7 +237,7 @@ func TestConnectionsEndWithTheCertificate(t *testing.T) {
 
 func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 	const life = 10 * time.Minute
-	pki := transporttest.NewAuthority(t)
+	pki := simnet.NewAuthority(t)
 	ends := time.Now().Add(life)
 	have := Credentials{
 		Certificate: pki.Issue(addrA.Host, func(c *x509.Certificate) { c.NotAfter = ends }),
@@ -287,7 +287,7 @@ func testCertificateEnds(t *testing.T, w *world, renewed bool) {
 // TestSVID checks that only the SVID of the configured ID is accepted, and only of the authority.
 func TestSVID(t *testing.T) {
 	const id = "spiffe://example.org/athena"
-	pki, other := transporttest.NewAuthority(t), transporttest.NewAuthority(t)
+	pki, other := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	uri := func(text string) *url.URL {
 		u, err := url.Parse(text)
 		if err != nil {
@@ -302,7 +302,7 @@ func TestSVID(t *testing.T) {
 		return func(x *x509.Certificate) { x.URIs = append(x.URIs, uri(text)) }
 	}
 	for name, c := range map[string]struct {
-		by   *transporttest.Authority
+		by   *simnet.Authority
 		edit func(x *x509.Certificate)
 		ok   bool
 	}{

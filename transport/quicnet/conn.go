@@ -14,7 +14,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/safetext"
-	"github.com/athena-go/athena/internal/transports"
+	"github.com/athena-go/athena/internal/transportkinds"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -60,7 +60,7 @@ func (n *network) newConn(q *quic.Conn, refuse time.Time) (*conn, error) {
 	local, _ := n.packets.LocalAddr().(*net.UDPAddr)
 	c.single = local != nil && !local.IP.IsUnspecified()
 	var err error
-	if c.binding, err = transports.Binding(q.ConnectionState().TLS); err != nil {
+	if c.binding, err = transportkinds.Binding(q.ConnectionState().TLS); err != nil {
 		c.Close(transport.CodeRefused, "no channel binding")
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *conn) RTT() time.Duration { return c.quic.ConnectionStats().SmoothedRTT
 
 func (c *conn) Heard() uint64 { return c.quic.ConnectionStats().PacketsReceived }
 
-func (c *conn) Remote() member.Address { return transports.AddressOf(c.quic.RemoteAddr()) }
+func (c *conn) Remote() member.Address { return transportkinds.AddressOf(c.quic.RemoteAddr()) }
 
 // ProvesRemote implements transport.Conn. A socket that listens on all addresses answers from the
 // one at which a packet arrived, but the system chooses the one from which it dials. A NAT or a

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -50,7 +50,7 @@ func crossAll(t *testing.T, long, late int) (duplicates uint64) {
 				continue
 			}
 			if long>>direction&1 == 1 {
-				w.SetPath(at[from], at[to], transporttest.Path{Delay: longer})
+				w.SetPath(at[from], at[to], simnet.Path{Delay: longer})
 			}
 			direction++
 		}

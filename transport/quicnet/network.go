@@ -17,7 +17,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/athena-go/athena/internal/handshakes"
-	"github.com/athena-go/athena/internal/transports"
+	"github.com/athena-go/athena/internal/transportkinds"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -111,7 +111,7 @@ type network struct {
 	quic     *quic.Transport
 	listener *quic.Listener
 	tls      *tls.Config // for dialing
-	finder   *transports.Finder
+	finder   *transportkinds.Finder
 	named    bool // see Config.Named
 	config   *quic.Config
 	resolve  func(ctx context.Context, host string) ([]netip.Addr, error)
@@ -163,10 +163,10 @@ func newNetwork(cfg Config) (*network, error) {
 			return net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 		}
 	}
-	dial, listen := transports.QUIC.Configure(cfg.TLS)
+	dial, listen := transportkinds.QUIC.Configure(cfg.TLS)
 	n.tls = dial
 	if n.kernel {
-		n.finder = transports.NewFinder(transports.QUIC, dial)
+		n.finder = transportkinds.NewFinder(transportkinds.QUIC, dial)
 	}
 	listener, err := n.quic.Listen(listen, n.config)
 	if err != nil {
@@ -261,7 +261,7 @@ func (n *network) Accept() (transport.Conn, error) {
 			return nil, fmt.Errorf("quicnet: accept: %w", err)
 		}
 		endHandshake(q.Context())
-		if err := transports.QUIC.Check(q.ConnectionState().TLS); err != nil {
+		if err := transportkinds.QUIC.Check(q.ConnectionState().TLS); err != nil {
 			_ = q.CloseWithError(quic.ApplicationErrorCode(transport.CodeRefused), err.Error())
 			n.reportFailed(q.RemoteAddr(), err)
 			continue
@@ -276,7 +276,7 @@ func (n *network) Accept() (transport.Conn, error) {
 
 // reportFailed reports a failed handshake that another host started.
 func (n *network) reportFailed(from net.Addr, err error) {
-	if addr := transports.AddressOf(from); !addr.IsZero() && n.failed != nil {
+	if addr := transportkinds.AddressOf(from); !addr.IsZero() && n.failed != nil {
 		n.failed(addr, translateError(err))
 	}
 }

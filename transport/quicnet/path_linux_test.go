@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/mesh"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -21,7 +21,7 @@ func TestPathShrinks(t *testing.T) {
 
 func testPathShrinks(t *testing.T, ends ...int) {
 	const interval, longest = 20 * time.Millisecond, 500 * time.Millisecond
-	l := transporttest.NewLink(t)
+	l := simnet.NewLink(t)
 	var nodes [2]*node
 	for i := range nodes {
 		socket, err := l.Listen(i, l.Host(i)+":0")

@@ -11,8 +11,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/transporttest"
 	"github.com/athena-go/athena/transport"
 )
 
@@ -32,17 +33,17 @@ const delay = time.Millisecond // delay of packets from one node to another
 
 // world is a simulated packet network for one test.
 type world struct {
-	*transporttest.PacketNet
+	*simnet.PacketNet
 	testing.TB
 }
 
 func newWorld(t testing.TB) *world {
-	return &world{PacketNet: transporttest.NewPacketNet(delay), TB: t}
+	return &world{PacketNet: simnet.NewPacketNet(delay), TB: t}
 }
 
 // brokenSocket is a socket that can fail to send.
 type brokenSocket struct {
-	transporttest.Socket
+	simnet.Socket
 	failing atomic.Bool
 }
 

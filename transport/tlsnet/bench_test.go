@@ -7,8 +7,8 @@ package tlsnet
 import (
 	"testing"
 
-	"github.com/athena-go/athena/internal/transporttest"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/transporttest"
 	"github.com/athena-go/athena/transport"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -20,7 +20,7 @@ func (w world) simulated(t *testing.T, at member.Address) *network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := transporttest.NewTCPHost(packets)
+	h := simnet.NewTCPHost(packets)
 	n, err := newNetwork(transport.Config{Size: 3, TLS: secretTLS}, h, h.Dial)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/safetext"
-	"github.com/athena-go/athena/internal/transports"
+	"github.com/athena-go/athena/internal/transportkinds"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -172,7 +172,7 @@ func (c *conn) Heard() uint64 {
 
 // Remote implements transport.Conn.
 func (c *conn) Remote() member.Address {
-	return transports.AddressOf(c.lanes[systemLane].remote())
+	return transportkinds.AddressOf(c.lanes[systemLane].remote())
 }
 
 // ProvesRemote implements transport.Conn. The port of a dialer is random, and may by chance be that

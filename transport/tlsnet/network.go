@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/athena-go/athena/internal/handshakes"
-	"github.com/athena-go/athena/internal/transports"
+	"github.com/athena-go/athena/internal/transportkinds"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/transport"
 )
@@ -61,7 +61,7 @@ func Open(cfg transport.Config) (transport.Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.finder = transports.NewFinder(transports.TLS, n.dialTLS)
+	n.finder = transportkinds.NewFinder(transportkinds.TLS, n.dialTLS)
 	return n, nil
 }
 
@@ -94,7 +94,7 @@ type network struct {
 	cfg      transport.Config
 	dialTLS  *tls.Config
 	serveTLS *tls.Config
-	finder   *transports.Finder // nil if the network is simulated
+	finder   *transportkinds.Finder // nil if the network is simulated
 	named    bool
 	listener net.Listener
 	dialTCP  func(ctx context.Context, addr string) (net.Conn, error)
@@ -127,7 +127,7 @@ func newNetwork(
 	}
 	own = own.Clone()
 	own.DynamicRecordSizingDisabled = true // small first records help only browsers
-	dialTLS, serveTLS := transports.TLS.Configure(own)
+	dialTLS, serveTLS := transportkinds.TLS.Configure(own)
 	n := &network{
 		cfg:      cfg,
 		dialTLS:  dialTLS,
@@ -217,7 +217,7 @@ func (n *network) start(c *conn, t tlsConn) bool {
 	if n.named {
 		c.peer = state.PeerCertificates[0] // a verified peer has one
 	}
-	binding, err := transports.Binding(state)
+	binding, err := transportkinds.Binding(state)
 	if err != nil {
 		_ = t.socket.Close() // nothing was sent on it
 		c.fail(err)
@@ -289,7 +289,7 @@ func (n *network) serve(raw net.Conn, leave func()) {
 	var preamble [1 + len(connID{})]byte
 	err := t.HandshakeContext(ctx)
 	if err == nil {
-		err = transports.TLS.Check(t.ConnectionState())
+		err = transportkinds.TLS.Check(t.ConnectionState())
 	}
 	if err == nil {
 		_, err = io.ReadFull(t, preamble[:])
@@ -337,7 +337,7 @@ func (n *network) closeUnused(s *socket) { n.closeAfter(s, func() error { return
 
 // reportFailed reports that a handshake of another host failed.
 func (n *network) reportFailed(from net.Addr, err error) {
-	addr := transports.AddressOf(from)
+	addr := transportkinds.AddressOf(from)
 	if err != nil && !addr.IsZero() && n.cfg.HandshakeFailed != nil {
 		n.cfg.HandshakeFailed(addr, translate(err))
 	}

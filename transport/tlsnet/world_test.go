@@ -9,8 +9,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/test/transporttest"
 	"github.com/athena-go/athena/transport"
 	"github.com/athena-go/athena/transport/quicnet"
 )
@@ -32,9 +33,9 @@ func secretTLS() (*tls.Config, bool, error) {
 const delay = time.Millisecond
 
 // world is a simulated network of packets with TCP on each host.
-type world struct{ *transporttest.PacketNet }
+type world struct{ *simnet.PacketNet }
 
-func newWorld() world { return world{transporttest.NewPacketNet(delay)} }
+func newWorld() world { return world{simnet.NewPacketNet(delay)} }
 
 func (w world) Listen(t testing.TB, at member.Address) transport.Network {
 	t.Helper()
@@ -42,7 +43,7 @@ func (w world) Listen(t testing.TB, at member.Address) transport.Network {
 	if err != nil {
 		t.Fatalf("open a socket at %v: %v", at, err)
 	}
-	h := transporttest.NewTCPHost(packets)
+	h := simnet.NewTCPHost(packets)
 	n, err := New(transport.Config{Size: 3, TLS: secretTLS}, h, h.Dial)
 	if err != nil {
 		t.Fatalf("New: %v", err)

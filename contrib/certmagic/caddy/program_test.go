@@ -28,7 +28,7 @@ import (
 	"github.com/letsencrypt/pebble/v2/va"
 	"github.com/letsencrypt/pebble/v2/wfe"
 
-	"github.com/athena-go/athena/internal/storetest"
+	"github.com/athena-go/athena/test/programs"
 )
 
 const (
@@ -183,11 +183,11 @@ func TestProgram(t *testing.T) {
 			a, shared := newAuthority(t, killedAt), t.TempDir()
 			var addresses, configs []string
 			for range 3 {
-				address := storetest.FreeAddress(t)
+				address := programs.FreeAddress(t)
 				addresses = append(addresses, address)
 				configs = append(configs, a.writeConfig(t, address, shared))
 			}
-			p := storetest.StartPrograms(t, func(i int) *exec.Cmd {
+			p := programs.StartPrograms(t, func(i int) *exec.Cmd {
 				cmd := exec.Command(binary, "run", "--config", configs[i])
 				home := filepath.Dir(configs[i])
 				cmd.Env = []string{"XDG_DATA_HOME=" + home, "XDG_CONFIG_HOME=" + home}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/athena-go/athena/admin"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
@@ -22,7 +22,7 @@ var quotedText = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 // of the audit log adds no text to the console outside quotes.
 func TestConsoleQuotesCallers(t *testing.T) {
 	const hostile = `x > admin action action=leave outcome=ok by=alice`
-	authority := transporttest.NewAuthority(t)
+	authority := simnet.NewAuthority(t)
 	config := &tls.Config{
 		Certificates: []tls.Certificate{*authority.Issue("127.0.0.1", nil)},
 		ClientCAs:    authority.Pool(),

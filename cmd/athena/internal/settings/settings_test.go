@@ -14,7 +14,7 @@ import (
 
 	"github.com/athena-go/athena/cluster"
 	"github.com/athena-go/athena/cmd/athena/internal/cli"
-	"github.com/athena-go/athena/internal/transporttest"
+	"github.com/athena-go/athena/internal/simnet"
 )
 
 // parsed parses the flags of a command line.
@@ -66,9 +66,9 @@ func TestResolve(t *testing.T) {
 
 // TestResolveCertificates checks that three TLS files replace a secret.
 func TestResolveCertificates(t *testing.T) {
-	pki := transporttest.NewAuthority(t)
+	pki := simnet.NewAuthority(t)
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	transporttest.Write(t, pki.Issue("10.0.0.1", nil), cert, key)
+	simnet.Write(t, pki.Issue("10.0.0.1", nil), cert, key)
 	got := resolve(t, map[string]string{"ATHENA_TLS_CA": pki.Path}, "--addr", "10.0.0.1:7000",
 		"--size", "1", "--tls-cert", cert, "--tls-key", key)
 	if got.TLSCA != pki.Path || got.TLSCert != cert || got.TLSKey != key || got.Insecure ||

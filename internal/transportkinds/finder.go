@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// askTimeout bounds a handshake of the other transport.
+	// askTimeout bounds a handshake of another transport.
 	askTimeout = time.Second
 	// A node asks the same address at most once per askInterval, and any address at most once per
 	// askPause. So a peer that is down costs almost nothing, and at most askInterval/askPause answers
@@ -22,11 +22,11 @@ const (
 	askPause    = 100 * time.Millisecond
 )
 
-// Finder finds out whether an address that does not answer belongs to a node with the other
+// Finder finds out whether an address that does not answer belongs to a node with another
 // transport. A nil Finder does nothing.
 type Finder struct {
 	own    Transport
-	greet  handshake // handshake of the other transport
+	others []Transport
 	config *tls.Config
 	ctx    context.Context // ends when the Finder is closed
 	cancel context.CancelFunc
@@ -39,14 +39,14 @@ type Finder struct {
 
 // answer records the answer of an address and its time.
 type answer struct {
-	at      time.Time
-	differs bool
+	at   time.Time
+	kind Transport // zero if there was none
 }
 
 // NewFinder returns the Finder of a node that dials with the given config.
 func NewFinder(own Transport, config *tls.Config) *Finder {
 	f := &Finder{
-		own: own, greet: own.other().greet, config: config, answers: make(map[string]answer),
+		own: own, others: own.others(), config: config, answers: make(map[string]answer),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
@@ -64,7 +64,7 @@ func (f *Finder) Close() {
 }
 
 // Explain must be called with the result of each dial to an address. If the address is known to
-// belong to a node with the other transport, Explain returns a *transport.ConfigMismatchError
+// belong to a node with another transport, Explain returns a *transport.ConfigMismatchError
 // instead of err. Otherwise it returns err. If the address did not answer, Explain also asks it in
 // the background, so that the next call has the answer.
 func (f *Finder) Explain(addr string, err error) error {
@@ -80,8 +80,8 @@ func (f *Finder) Explain(addr string, err error) error {
 	case errors.Is(err, context.Canceled):
 		// The dial was canceled because the node has another connection or is closing.
 	case now.Sub(known.at) < askInterval:
-		if known.differs {
-			return f.own.mismatch()
+		if known.kind.Name != "" {
+			return f.own.mismatch(known.kind)
 		}
 	case !now.Before(f.next) && f.ctx.Err() == nil:
 		f.next = now.Add(askPause)
@@ -96,15 +96,18 @@ func (f *Finder) Explain(addr string, err error) error {
 	return err
 }
 
-// ask tries a handshake of the other transport. The handshake succeeds only with nodes that have
+// ask tries the handshakes of the other transports. A handshake succeeds only with nodes that have
 // the same secret or certificate authority.
 func (f *Finder) ask(addr string) {
-	ctx, cancel := context.WithTimeout(f.ctx, askTimeout)
-	defer cancel()
-	if f.greet(ctx, addr, f.config) != nil {
-		return
+	for _, other := range f.others {
+		ctx, cancel := context.WithTimeout(f.ctx, askTimeout)
+		err := other.greet(ctx, addr, f.config)
+		cancel()
+		if err == nil {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.answers[addr] = answer{time.Now(), other}
+			return
+		}
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.answers[addr] = answer{time.Now(), true}
 }

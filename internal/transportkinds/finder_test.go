@@ -26,7 +26,7 @@ func inFinder(t *testing.T, greet func(addr string) error, test func(*testing.T,
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		f := NewFinder(QUIC, &tls.Config{})
-		f.greet = func(ctx context.Context, addr string, _ *tls.Config) error {
+		f.others[0].greet = func(ctx context.Context, addr string, _ *tls.Config) error {
 			if err := greet(addr); err != nil {
 				<-ctx.Done()
 				return err

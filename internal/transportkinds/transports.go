@@ -35,14 +35,17 @@ type handshake func(ctx context.Context, addr string, config *tls.Config) error
 var (
 	QUIC = Transport{"quic", "athena/1", greetQUIC}
 	TLS  = Transport{"tls", "athena-tls/1", greetTLS}
+	all  = []Transport{QUIC, TLS}
 )
 
-// other returns the other transport.
-func (t Transport) other() Transport {
-	if t.Name == QUIC.Name {
-		return TLS
+// others returns the other transports.
+func (t Transport) others() (list []Transport) {
+	for _, o := range all {
+		if o.Name != t.Name {
+			list = append(list, o)
+		}
 	}
-	return QUIC
+	return list
 }
 
 // Configure returns the TLS configurations with which a node dials and listens.
@@ -54,24 +57,31 @@ func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
 	dial.ClientSessionCache = nil
 	dial.NextProtos = []string{t.ALPN}
 	listen = dial.Clone()
-	listen.NextProtos = []string{t.ALPN, t.other().ALPN}
+	listen.NextProtos = []string{t.ALPN}
+	for _, o := range t.others() {
+		listen.NextProtos = append(listen.NextProtos, o.ALPN)
+	}
 	return dial, listen
 }
 
-// Check returns an error if the dialer of an accepted connection uses the other transport. The node
+// Check returns an error if the dialer of an accepted connection uses another transport. The node
 // must then refuse the connection with this error.
 func (t Transport) Check(state tls.ConnectionState) error {
 	if state.NegotiatedProtocol == t.ALPN {
 		return nil
 	}
-	return t.mismatch()
+	theirs := Transport{Name: "unknown"}
+	for _, o := range t.others() {
+		if state.NegotiatedProtocol == o.ALPN {
+			theirs = o
+		}
+	}
+	return t.mismatch(theirs)
 }
 
-// mismatch returns the error for a node with the other transport.
-func (t Transport) mismatch() error {
-	return &transport.ConfigMismatchError{
-		Field: "Transport", Ours: t.Name, Theirs: t.other().Name,
-	}
+// mismatch returns the error for a node with another transport.
+func (t Transport) mismatch(theirs Transport) error {
+	return &transport.ConfigMismatchError{Field: "Transport", Ours: t.Name, Theirs: theirs.Name}
 }
 
 // greetTLS is the handshake of package tlsnet.

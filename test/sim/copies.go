@@ -186,8 +186,8 @@ func (j *judge) checkOneCopy(who int) {
 
 // checkMajorityOfCopies checks that a majority of copies is reported. The other members remember
 // more. Sometimes they return only when the copies have elected a leader. If a token was used
-// twice, all must report it. The leader exceeds the token that the others remember. Only if the
-// others never were down, so many copies may be given up that there is no leader.
+// twice, all voters must report it. The leader exceeds the token that the others remember. Only if
+// the others never were down, so many copies may be given up that there is no leader.
 func (j *judge) checkMajorityOfCopies(who, others []int) {
 	c, t := j.c, j.c.setup.Timings
 	c.noteRun(Phase, "%s return with copies of their stores", processNames(who))
@@ -213,10 +213,10 @@ func (j *judge) checkMajorityOfCopies(who, others []int) {
 		return c.Settled() && (c.leaderVersion() > used ||
 			c.leaderVersion() == used && c.procs[c.Leader()].identity() == holder)
 	}
-	silent := func(i int) bool { return found[i] == 0 }
 	isVoter := func(i int) bool {
 		return c.procs[c.Leader()].store.Held.Roster.IsVoter(c.procs[i].voter())
 	}
+	silent := func(i int) bool { return found[i] == 0 && isVoter(i) }
 	all := slices.Concat(who, others)
 	limit += t.LeaseTimeout + t.TTLTimeout
 	switch is := c.RunUntil(limit, exceeds); {

@@ -88,7 +88,8 @@ func (c *Cluster) impersonate(to, as int, kind int64, up uint64) bool {
 		return false
 	}
 	held := p.store.Held
-	if !p.machine.View(p.clock.at(c.now)).Quorate {
+	// What is still due now would be done in the same step as the message.
+	if p.wake <= c.now || !p.machine.View(p.clock.at(c.now)).Quorate {
 		return false
 	}
 	m := forge(c.impostor(as), held, kind, up)

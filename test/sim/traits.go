@@ -155,13 +155,14 @@ func (k *checker) checkPreferred(p *process, t statemachine.Trace) {
 
 // bestPreference returns the greatest preference of the possible successors of a crashed leader. It
 // returns NeverLeads if a voter may refuse the first proposal, because it does not vote yet after a
-// start, or promised a later version to an earlier attempt. It does so too if a drained member is
-// more preferred: all others wait for that member, and then only a short turn for each other.
+// start, or promised a later version to an earlier attempt, or if a claimant may delay a voter's
+// answers. It does so too if a drained member is more preferred: all others wait for that member,
+// and then only a short turn for each other.
 func (j *judge) bestPreference(old int) member.Preference {
 	best := member.NeverLeads
 	for _, p := range j.c.procs {
 		promised := p.store.Promised.Version > j.c.procs[old].store.Held.Version
-		if p.isUp() && (promised || j.c.waitsAfterStart(p)) {
+		if p.isUp() && (promised || p.claims || j.c.waitsAfterStart(p)) {
 			return best
 		}
 	}

@@ -299,34 +299,41 @@ func (m *Machine) asksNamed() bool {
 		len(a.Candidates) == 1 && len(o.successors) > 1
 }
 
-// tickLeave proposes a successor, sends MemberLeave, and stops a node that has left.
-func (m *Machine) tickLeave() {
+// tickHandOver proposes a successor, or ends the hand-over.
+func (m *Machine) tickHandOver() {
 	o := &m.operator
 	o.refused = o.refused && !m.hasChosenLeader()
-	if !o.handOverUntil.IsZero() {
-		switch {
-		case m.hasChosenLeader() || m.due(o.handOverUntil) || !m.isVoter():
-			m.endHandOver()
-		case !m.isProposing() && m.due(o.handOverAt):
-			m.proposeSuccessor()
-		}
+	switch {
+	case o.handOverUntil.IsZero():
+	case m.hasChosenLeader() || m.due(o.handOverUntil) || !m.isVoter():
+		m.endHandOver()
+	case !m.isProposing() && m.due(o.handOverAt):
+		m.proposeSuccessor()
 	}
-	if !o.leaving {
-		return
-	}
-	e, _ := m.durable.Held.Roster.Find(m.self.Address)
-	handing := !o.handOverUntil.IsZero()
-	gone := m.role == member.Following && m.claim().Chosen && e.Status == member.Leaving && e.Resigned
-	alone := m.role == member.Seeking && !handing
-	if gone || alone || m.due(o.until) {
+}
+
+// tickLeave sends MemberLeave, and stops a node that has left.
+func (m *Machine) tickLeave() {
+	o := &m.operator
+	switch {
+	case !o.leaving:
+	case m.hasLeft() || m.due(o.until):
 		m.trace(Trace{Kind: Left, Peer: m.self.Address})
 		m.becomeStopped(ErrLeft)
-		return
-	}
-	if m.role == member.Following && m.due(o.nextAt) {
+	case m.role == member.Following && m.due(o.nextAt):
 		o.nextAt = m.now.Add(m.timing.HeartbeatInterval)
 		m.send(m.claim().Leader, message.MemberLeave{})
 	}
+}
+
+// hasLeft reports whether the leader has noted that this node leaves, or whether there is no leader
+// to ask and no hand-over.
+func (m *Machine) hasLeft() bool {
+	if m.role != member.Following {
+		return m.role == member.Seeking && m.operator.handOverUntil.IsZero()
+	}
+	e, _ := m.durable.Held.Roster.Find(m.self.Address)
+	return m.claim().Chosen && e.Status == member.Leaving && e.Resigned
 }
 
 func (m *Machine) endHandOver() {

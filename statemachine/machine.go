@@ -194,6 +194,7 @@ func (m *Machine) endCall() Output {
 // flows are the actions that a machine takes by itself; each checks whether it is due. The flows
 // are ordered so that one can trigger the next within a call.
 var flows = [...]func(*Machine){
+	(*Machine).tickHandOver,
 	(*Machine).tickLeave,
 	(*Machine).tickDeferred,
 	(*Machine).tickFollow,

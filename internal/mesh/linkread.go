@@ -12,18 +12,31 @@ import (
 	"github.com/athena-go/athena/transport"
 )
 
-// readSystem delivers system frames. After the end mark it waits for the end of the stream. This
-// end shows that the peer has received everything written on this link.
+// readSystem delivers system frames, and after the end mark waits for the end of the stream.
 func (l *link) readSystem() {
+	if l.deliverSystem() {
+		l.awaitEnd()
+		l.reader.release()
+	}
+}
+
+// deliverSystem delivers system frames until the end mark. It returns false if the link has ended
+// before.
+func (l *link) deliverSystem() bool {
 	defer l.read[transport.System].release()
 	if !l.waitTurn(transport.System) {
-		return
+		return false
 	}
-	defer l.reader.release()
-	if !l.deliverFrames(transport.System, l.reader, l.systemHandler()) {
-		return
+	ok := l.deliverFrames(transport.System, l.reader, l.systemHandler())
+	if !ok {
+		l.reader.release()
 	}
-	l.read[transport.System].release()
+	return ok
+}
+
+// awaitEnd waits for the end of the stream of system frames, which shows that the peer has received
+// everything written on this link.
+func (l *link) awaitEnd() {
 	if _, err := l.reader.next(); !errors.Is(err, io.EOF) {
 		if err == nil || errors.Is(err, errEndMark) {
 			err = fmt.Errorf("%w: frame after an end mark", errGarbage)

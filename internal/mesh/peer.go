@@ -154,6 +154,9 @@ func (p *peer) wakeOrDial(k transport.Kind) {
 
 // dialIfNeeded starts to dial if a connection is needed. p.mu must be held.
 func (p *peer) dialIfNeeded() {
+	if p.cur == nil {
+		p.dropStale() // no connection is needed for these frames
+	}
 	if p.dialing || !p.needsDial() {
 		return
 	}
@@ -172,7 +175,6 @@ func (p *peer) needsDial() bool {
 	case p.cur != nil:
 		return p.cur.silent
 	default:
-		p.dropStale()
 		return !p.system.empty() || p.senders > 0 || time.Since(p.wanted) < maxQueuedTime
 	}
 }

@@ -194,8 +194,9 @@ func (p *peer) addSenders(k transport.Kind, change int) {
 	p.wakeOrDial(k)
 }
 
-// offerFrame queues a frame if there is a connection with room for it. The caller must then wake
-// the writer of the link or flush the frame.
+// offerFrame queues a frame if there is a connection with room for it, and returns its link. The
+// caller must then wake the writer of the link or flush the frame. It returns no link and no error
+// if the caller has to wait for a connection or for room.
 func (p *peer) offerFrame(f *flow, frame []byte, mode SendMode) (*link, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

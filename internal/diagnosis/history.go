@@ -38,28 +38,24 @@ func (e Election) IsZero() bool { return e.Version == 0 }
 
 // history records and counts the changes of leader in one run.
 type history struct {
-	mu        sync.Mutex
-	elections []Election // the last maxElections, oldest first
-	// leaderlessSince is when the leader with authority was lost. It is zero if there is a leader with
-	// authority.
-	leaderlessSince time.Time
+	mu              sync.Mutex
+	elections       []Election    // the last maxElections, oldest first
+	leaderlessSince time.Time     // when the leader with authority was lost; zero if there is one
 	leaderless      time.Duration // in total, without the time since leaderlessSince
 	quorateUntil    time.Time     // of the last turn
 	changes         map[Cause]uint64
 }
 
-// updateLeader updates the history after a turn. It returns why the last leader was lost, and the
-// change of leader that this turn completed, if any.
+// noteLoss notes after a turn that there is no leader.
 //
 // A leader is lost when its authority ends in the view of this node, which may be before the node
 // notices. After a pause of the process, a node counts the pause from then on, even if its first
 // turn shows a leader again: if most nodes were paused, no leader had their support.
-func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
+func (h *history) noteLoss(t Turn, trace *electionTrace) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	view := t.State.View
 	if h.leaderlessSince.IsZero() {
-		if !view.Quorate {
+		if view := t.State.View; !view.Quorate {
 			h.leaderlessSince = t.Now
 			trace.noteLeaderless(t.Now, view)
 		}
@@ -68,32 +64,32 @@ func (h *history) updateLeader(t Turn, trace *electionTrace) (Cause, Election) {
 		}
 	}
 	h.quorateUntil = t.QuorateUntil
-	cause := trace.cause
-	var ended Election
-	var last Election
-	if len(h.elections) > 0 {
-		last = h.elections[len(h.elections)-1]
-	}
-	if t.NewTerm.Version > last.Version {
+}
+
+// noteElection notes the election that a turn completed, and returns it. It is zero if there is none.
+func (h *history) noteElection(t Turn, trace *electionTrace) (ended Election) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.elections); n == 0 && t.NewTerm.Version > 0 ||
+		n > 0 && t.NewTerm.Version > h.elections[n-1].Version {
 		ended = trace.finishElection(t.Now, t.NewTerm)
 		if !h.leaderlessSince.IsZero() {
 			ended.Took = t.Now.Sub(h.leaderlessSince)
 		}
-		cause = ended.Cause
 		if len(h.elections) == maxElections {
 			h.elections = slices.Delete(h.elections, 0, 1)
 		}
 		h.elections = append(h.elections, ended)
 		incrementCount(&h.changes, ended.Cause)
 	}
-	if view.Quorate {
+	if view := t.State.View; view.Quorate {
 		if !h.leaderlessSince.IsZero() {
 			h.leaderless += t.Now.Sub(h.leaderlessSince)
 			h.leaderlessSince = time.Time{}
 		}
 		trace.noteQuorate(view)
 	}
-	return cause, ended
+	return ended
 }
 
 // fillReport sets the fields of r about elections. hasLeader reports whether there is a leader with

@@ -114,8 +114,12 @@ func (o *Reporter) Observe(t Turn) Changes {
 		o.peers.setMembers(t.State.View.Members, t.State.Held.Roster)
 	}
 	o.elections.addTraces(t.Began, t.Traces)
-	var election Election
-	c.Cause, election = o.history.updateLeader(t, &o.elections)
+	o.history.noteLoss(t, &o.elections)
+	c.Cause = o.elections.cause
+	election := o.history.noteElection(t, &o.elections)
+	if !election.IsZero() {
+		c.Cause = election.Cause
+	}
 	o.Metrics.addTurn(t.Traces, c.Members, election, o.cfg.Self)
 	o.logTurn(t, c, election)
 	return c

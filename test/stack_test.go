@@ -22,9 +22,8 @@ import (
 	"github.com/athena-go/athena/receiver"
 )
 
-// These tests show with the whole stack what the original got wrong and what happens here.
-// original_test.go also shows most cases with the core alone, with many seeds, tighter bounds and
-// all invariants after every step.
+// These tests show with the whole stack what the original got wrong and what happens here. The
+// stories and the simulator (test/sim) draw the same faults for the core alone.
 
 // rejoined bounds the time from a heal until there is one cluster, if one side is quorate. The
 // bound is four intervals and four round trips (protocol.md section 11).

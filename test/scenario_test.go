@@ -145,9 +145,9 @@ func readStep(line string) (step, error) {
 				return s, nil
 			}
 		}
-		return s, notUnderstood("condition", s.text[last], conditionForms())
+		return s, fmt.Errorf("%q is not a condition: test/scenarios.md lists all", s.text[last])
 	}
-	return step{}, notUnderstood("line of a scenario", line, verbForms())
+	return step{}, fmt.Errorf("%q is not a line of a scenario: test/scenarios.md lists all", line)
 }
 
 // playInBubble plays a tale in a bubble, so that the parts outside the simulator use virtual time

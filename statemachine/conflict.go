@@ -11,9 +11,13 @@ import (
 
 // handleClaimFrom handles the claim in a message if the sender is trusted.
 func (m *Machine) handleClaimFrom(in message.Message, c member.Claim) {
-	if m.isTrustedSender(in) {
-		m.handleClaim(c, in.From.Address)
+	if !m.isTrustedSender(in) {
+		return
 	}
+	if !c.IsZero() && m.durable.Held.Roster.IsVoter(in.From.Voter()) {
+		m.join.vouched = c
+	}
+	m.handleClaim(c, in.From.Address)
 }
 
 // handleClaim compares claim c with that of this node's leader, and joins the better leader

@@ -81,15 +81,15 @@ func (m *Machine) findsOwnCopy(from member.Identity, s member.State) bool {
 
 // believesCopy reports whether this node believes from a process that its store was restored. (S)
 // Only a voter of the held state is believed, or of the accepted one if the store holds nothing,
-// and a leader that has another store than the voter had at its address. A store that has accepted
-// nothing either is no voter that a founded cluster needs.
+// and a leader that such a voter named. A store that has accepted nothing either is no voter that a
+// founded cluster needs.
 func (m *Machine) believesCopy(from member.Identity) bool {
 	d := m.durable
 	if d.Held.IsZero() {
 		return d.Accepted.IsZero() || d.Accepted.State.Roster.IsVoter(from.Voter())
 	}
-	_, known := d.Held.Roster.Find(from.Address)
-	return d.Held.Roster.IsVoter(from.Voter()) || known && from.Address == m.join.target.Leader
+	return d.Held.Roster.IsVoter(from.Voter()) ||
+		from.Address == m.join.target.Leader && m.join.target == m.join.vouched
 }
 
 // onRestored handles the refusal of a node that remembers what this node's store has forgotten. (S)

@@ -202,18 +202,19 @@ func TestStrangersEndNoStore(t *testing.T) {
 		in   message.Message
 		ends bool
 	}{
-		"a voter":                       {aVoter(t, 3), refusal(1), true},
-		"another store":                 {aVoter(t, 3), stranger, false},
-		"no member":                     {aVoter(t, 3), refusal(5), false},
-		"a leader with another store":   {askForPlace(t, 1), stranger, true},
-		"a leader that is no member":    {askForPlace(t, 5), refusal(5), false},
-		"a voter with less":             {aVoter(t, 3), stale, false},
-		"a voter, to a follower":        {aFollower(t, 3), refusal(1), false},
-		"a voter, to a leader":          {aQuorateLeader(t, 3), refusal(1), false},
-		"a voter, to a former member":   {formerMember(t), refusal(1), false},
-		"an accepted voter":             {anAccepting(t), refusal(1), true},
-		"a store of no voter":           {anAccepting(t), stranger, false},
-		"a store, to one that promised": {aPromising(t), stranger, true},
+		"a voter":                        {aVoter(t, 3), refusal(1), true},
+		"another store":                  {aVoter(t, 3), stranger, false},
+		"no member":                      {aVoter(t, 3), refusal(5), false},
+		"a leader with another store":    {askForPlace(t, 2, 1), stranger, true},
+		"a leader that a voter named":    {askForPlace(t, 2, 5), refusal(5), true},
+		"a leader that a stranger named": {askForPlace(t, 4, 5), refusal(5), false},
+		"a voter with less":              {aVoter(t, 3), stale, false},
+		"a voter, to a follower":         {aFollower(t, 3), refusal(1), false},
+		"a voter, to a leader":           {aQuorateLeader(t, 3), refusal(1), false},
+		"a voter, to a former member":    {formerMember(t), refusal(1), false},
+		"an accepted voter":              {anAccepting(t), refusal(1), true},
+		"a store of no voter":            {anAccepting(t), stranger, false},
+		"a store, to one that promised":  {aPromising(t), stranger, true},
 		"a voter of another cluster": {aVoter(t, 3),
 			ofCluster(1, member.Claim{}, refusal(1).Body)(nil), false},
 	} {
@@ -229,11 +230,13 @@ func TestStrangersEndNoStore(t *testing.T) {
 	}
 }
 
-// askForPlace returns node n1, which asks a leader for a place that another voter has named.
-func askForPlace(t *testing.T, leader int) *bus {
+// askForPlace returns node n1, which asks for a place the leader that another node has named, after
+// it had no leader for so long that it trusts every node.
+func askForPlace(t *testing.T, by, leader int) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
-	b.hand(event(2, chosen(4, leader), message.SeedKeepAlive{}))
+	b.run(b.timings.TTLTimeout)
+	b.hand(event(by, chosen(4, leader), message.SeedKeepAlive{}))
 	if got := last[message.JoinClusterRequest](b); got.Name == "" {
 		t.Fatalf("n1 asks no leader\n%s", b)
 	}

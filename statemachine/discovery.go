@@ -29,6 +29,8 @@ type joinState struct {
 	answers    []answer // the newest answer of each seed
 	// target is the claim of the leader that this node asked for a place; zero if none.
 	target member.Claim
+	// vouched is the claim that a voter of the held roster made last.
+	vouched member.Claim
 	// suspected is the leader that was just lost. Claims of other nodes do not bring it back.
 	suspected member.Claim
 	// refused is the leader that refused this node a place in this round. It is not asked again

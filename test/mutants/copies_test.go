@@ -103,20 +103,31 @@ var copies = []Mutant{
 	},
 	{
 		Name: "replaced-leader-not-believed",
-		Rule: "3, a restored copy: a leader with another store than the copy knows is believed",
+		Rule: "3, a restored copy: a leader that a voter of the held state named is believed",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "known && from.Address == m.join",
-			New:  "known && false && from.Address == m.join",
+			Old:  "from.Address == m.join.target.Leader && m",
+			New:  "false && from.Address == m.join.target.Leader && m",
 		}},
 	},
 	{
+		Name: "leader-named-by-anybody-believed",
+		Rule: "3, a restored copy: only a voter's word makes a leader believed",
+		Edits: []Edit{{
+			File: "statemachine/conflict.go",
+			Old:  "if !c.IsZero() && m.durable.Held.Roster.IsVoter(in.From.Voter()) {",
+			New:  "if !c.IsZero() {",
+		}},
+		Test:    "TestStrangersEndNoStore",
+		Package: "statemachine",
+	},
+	{
 		Name: "leader-of-no-member-believed",
-		Rule: "3, a restored copy: a leader is believed only at an address of the held state",
+		Rule: "3, a restored copy: a leader that no voter named is not believed",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "|| known && from.Address == m.join",
-			New:  "|| (known || true) && from.Address == m.join",
+			Old:  ".Leader && m.join.target == m.join.vouched",
+			New:  ".Leader",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",

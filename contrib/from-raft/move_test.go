@@ -5,6 +5,9 @@ package fromraft_test
 import (
 	"context"
 	"errors"
+	"time"
+
+	"github.com/hashicorp/raft"
 
 	"github.com/athena-go/athena/election"
 	"github.com/athena-go/athena/leader"
@@ -12,24 +15,37 @@ import (
 )
 
 // runUnderBoth runs work while this process leads by raft and also leads the job, until ctx is done
-// or the node stops. leads is LeaderCh of the raft, s is node.Records.
+// or the node stops. A leader by raft that does not get the job hands over. s is node.Records.
 func runUnderBoth(
-	ctx context.Context, leads <-chan bool, s record.Store, job string,
+	ctx context.Context, r *raft.Raft, s record.Store, job string,
 	work func(context.Context, leader.Term) error,
 ) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	const patience = 10 * time.Second
+	idle := time.NewTicker(patience)
+	defer idle.Stop()
 	stop := func() {}
 	defer func() { stop() }()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case isLeader := <-leads:
+		case <-idle.C:
+			r.LeadershipTransfer() // it fails if this process does not lead by raft
+		case isLeader := <-r.LeaderCh():
 			stop() // also if it leads again: another process may have led meanwhile
 			stop = func() {}
 			if isLeader {
-				stop = startJob(ctx, fail, s, job, work)
+				idle.Reset(patience)
+				stop = startJob(ctx, fail, s, job, func(ctx context.Context, t leader.Term) error {
+					idle.Stop()
+					err := work(ctx, t)
+					if err != nil || ctx.Err() != nil { // it is not done
+						idle.Reset(patience)
+					}
+					return err
+				})
 			}
 		}
 	}

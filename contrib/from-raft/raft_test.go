@@ -166,7 +166,7 @@ func (f *fleet) main(
 		return err
 	}
 	defer f.stopRaft(i)
-	return runUnderBoth(ctx, r.LeaderCh(), node.Records(), "billing", f.workAs(i))
+	return runUnderBoth(ctx, r, node.Records(), "billing", f.workAs(i))
 }
 
 // mainOfRaft is the Main of a process that only joins the cluster: its work does not wait for it.
@@ -251,14 +251,31 @@ func TestUnderBothWithTwoLeaders(t *testing.T) {
 	})
 }
 
-// TestMoveFromRaft deploys the three versions, each as a rolling update. A process must work again
-// soon after each restart, and never two at a time.
+// TestUnderBothWithoutTheCluster cuts the leader by raft off from the cluster alone. Another
+// process must work.
+func TestUnderBothWithoutTheCluster(t *testing.T) {
+	f := newFleet(t, onBoth)
+	athenatest.Run(t, athenatest.Options{Main: f.main}, func(t *testing.T, c *athenatest.Cluster) {
+		c.Within(10*time.Second, "work", func() bool { return f.findWorker() >= 0 })
+		cut := f.findWorker()
+		c.Partition([]int{cut})
+		c.Within(20*time.Second, "work of another process", func() bool {
+			at := f.findWorker()
+			return at >= 0 && at != cut
+		})
+		c.Heal()
+		c.WaitSettled()
+	})
+}
+
+// TestMoveFromRaft deploys the three versions and goes back, each as a rolling update. A process
+// must work again soon after each restart, and never two at a time.
 func TestMoveFromRaft(t *testing.T) {
 	f := newFleet(t, onRaft)
 	athenatest.Run(t, athenatest.Options{Main: f.main}, func(t *testing.T, c *athenatest.Cluster) {
-		for _, v := range []version{onRaft, onBoth, onAthena} {
+		for step, v := range []version{onRaft, onBoth, onAthena, onBoth, onRaft} {
 			for i := range c.Size() {
-				if v != onRaft {
+				if step > 0 {
 					c.Leave(i)
 					f.mu.Lock()
 					f.versions[i] = v
@@ -269,9 +286,9 @@ func TestMoveFromRaft(t *testing.T) {
 					func() bool { return f.findWorker() >= 0 })
 				c.Advance(2 * time.Second)
 			}
-		}
-		if f.raftLeader() >= 0 {
-			t.Error("raft runs after the move")
+			if v == onAthena && f.raftLeader() >= 0 {
+				t.Error("raft runs after the move")
+			}
 		}
 	})
 }

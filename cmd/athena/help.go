@@ -118,7 +118,7 @@ var exitHelps = map[string]exitHelp{
 		see:    "jobs",
 	},
 	"lock": {
-		done:   "the command succeeded, or a signal ended athena while holding the lock",
+		done:   "the command succeeded, or without one a signal ended athena while holding the lock",
 		failed: noOutput,
 		more: append([]exitCode{
 			{"123", "the lock was lost"},

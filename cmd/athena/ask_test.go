@@ -230,6 +230,7 @@ func TestAskSeveral(t *testing.T) {
 	led, leaderless := answering(t, pair(3)), answering(t, pair(0))
 	named := pair(3)
 	named.View.Members[1].Name = "n1"
+	named.TermSince = time.Unix(0, 0)
 	tryQuestions(t, []question{
 		{"the first that answers", "127.0.0.1:1," + led, []string{"leader"}, cli.ExitDone, "" +
 			"NAME  ADDRESS  TOKEN\n" +
@@ -254,7 +255,8 @@ func TestAskSeveral(t *testing.T) {
 			"  no response from h:2: this program does not query other members (admin.Answer)\n", ""},
 		{"all of none", "127.0.0.1:1,127.0.0.1:2", []string{"status", "--all"}, cli.ExitFailed, "",
 			"start one of these nodes"},
-		{"why", led, []string{"why"}, cli.ExitDone, "n1 at h:1 leads.\nh:2: refused.\n", ""},
+		{"why", answering(t, named), []string{"why"}, cli.ExitDone,
+			"n1 at h:1 leads, seen since 1970-01-01T00:00:00Z.\nh:2: refused.\n", ""},
 		{"why none", leaderless, []string{"why"}, cli.ExitDone,
 			"No leader with authority: needs 2 of the 2 voters.\n", ""},
 	})

@@ -61,7 +61,7 @@ func printWhy(w io.Writer, s adminapi.Status) {
 	if l, ok := s.LeaderOf(); ok {
 		fmt.Fprintf(w, "%s leads", nameWithAddress(l.Name, l.Address))
 		if s.TermSince != nil {
-			fmt.Fprintf(w, " since %s", s.TermSince.Format(time.RFC3339))
+			fmt.Fprintf(w, ", seen since %s", s.TermSince.Format(time.RFC3339))
 		}
 		fmt.Fprintln(w, ".")
 		for _, f := range s.PeerFaults {

@@ -6,6 +6,7 @@ package test
 
 import (
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,6 +56,38 @@ func TestLockKillsTheLastProcess(t *testing.T) {
 			p.ended(128+int(syscall.SIGTERM), "")
 		}
 		worker, err := strconv.Atoi(n.lines()[0])
+		if err != nil || syscall.Kill(worker, 0) != syscall.ESRCH {
+			t.Errorf("the node dies %v: the worker %d still runs (%v)", dies, worker, err)
+		}
+	}
+}
+
+// TestLockEndsOtherGroups checks that workers in groups of their own end before athena exits,
+// whether a signal or the death of the node ends the command. One ignores SIGTERM.
+func TestLockEndsOtherGroups(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux finds the groups that a command has left behind")
+	}
+	for _, dies := range []bool{false, true} {
+		c, nodes := withWrite(t)
+		n, stubborn := newNotes(t), newNotes(t)
+		p := c.verb(1, "lock", "x", append([]string{"--kill-after", "600ms"}, n.script(
+			`timeout 60 sh -c "trap 'sleep 0.2; echo end $N; exit 0' TERM; echo begin $N; `+
+				`while :; do sleep 0.02; done" &
+			setsid sh -c "trap '' TERM; echo \$\$ >> `+stubborn.path+`; `+
+				`while :; do sleep 0.02; done" & wait`)...)...)
+		n.want("begin")
+		eventually(t, "both workers run", func() bool { return len(stubborn.lines()) == 1 })
+		if dies {
+			nodes[0].signal(syscall.SIGKILL)
+			p.ended(123, "lock/x was lost: ")
+		} else {
+			p.signal(syscall.SIGTERM)
+			p.ended(128+int(syscall.SIGTERM), "")
+		}
+		n.want("begin", "end")
+		worker, err := strconv.Atoi(stubborn.lines()[0])
 		if err != nil || syscall.Kill(worker, 0) != syscall.ESRCH {
 			t.Errorf("the node dies %v: the worker %d still runs (%v)", dies, worker, err)
 		}

@@ -4,9 +4,11 @@ package command
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,6 +24,21 @@ func ChildAttributes(orphaned syscall.Signal) *syscall.SysProcAttr {
 // them. A zombie would keep its process group from becoming empty.
 func adoptOrphans() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // fails on no supported kernel
+}
+
+// adoptedGroups lists the process groups of the children of this process.
+func adoptedGroups() (groups []int) {
+	files, _ := filepath.Glob("/proc/self/task/*/children") // missing if the kernel has no such file
+	for _, name := range files {
+		text, _ := os.ReadFile(name) // the thread may have ended
+		for field := range strings.FieldsSeq(string(text)) {
+			pid, _ := strconv.Atoi(field)
+			if group, err := syscall.Getpgid(pid); err == nil {
+				groups = append(groups, group)
+			}
+		}
+	}
+	return groups
 }
 
 // unwritten matches the mappings of files in /proc/self/smaps that this process cannot write and

@@ -14,5 +14,8 @@ func ChildAttributes(syscall.Signal) *syscall.SysProcAttr {
 // adoptOrphans does nothing: the first process of this system reaps orphans.
 func adoptOrphans() {}
 
+// adoptedGroups lists no groups: this process adopts no orphans.
+func adoptedGroups() []int { return nil }
+
 // shrinkMemory does nothing: the system pages out what is not used.
 func shrinkMemory() {}

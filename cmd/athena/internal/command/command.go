@@ -161,7 +161,8 @@ func startError(err error) error {
 // Run runs the program until it and all processes of its group have exited, with variables added to
 // the environment. If ctx ends, the group gets SIGTERM, and SIGKILL after KillAfter. If the program
 // exits before the others, they get SIGTERM after endTimeout, and SIGKILL after KillAfter. The
-// error is an ExitCode, or the reason why the program could not be started, as for New.
+// same holds for groups that it has left behind, if it was told to end. The error is an ExitCode, or
+// the reason why the program could not be started, as for New.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {
 		return nil
@@ -170,7 +171,7 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var g *processGroup
-	var asked atomic.Bool
+	var asked, told atomic.Bool
 	err := c.Signals.forwardTo(func() (to func(syscall.Signal), err error) {
 		g, err = startGroup(&exec.Cmd{
 			Path: c.path, Args: c.args, Env: append(os.Environ(), variables...),
@@ -180,6 +181,7 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 			return nil, startError(err)
 		}
 		return func(s syscall.Signal) {
+			told.Store(true)
 			asked.CompareAndSwap(false, s == syscall.SIGTERM)
 			g.sendSignal(s)
 		}, nil
@@ -189,16 +191,17 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 	}
 	defer g.close()
 	defer c.Signals.endForwarding()
-	c.waitGroup(ctx, g, &asked)
+	c.waitGroup(ctx, g, &asked, &told)
 	if g.code == cli.ExitDone {
 		return nil
 	}
 	return ExitCode(g.code)
 }
 
-// waitGroup returns when every process of the group has exited. asked is true if the group has got
-// SIGTERM: many programs take a second one as an order not to clean up.
-func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked *atomic.Bool) {
+// waitGroup returns when every process of the group has exited, and those of other groups if told is
+// true. asked is true if the group has got SIGTERM: many programs take a second one as an order not
+// to clean up.
+func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked, told *atomic.Bool) {
 	lost := ctx.Done()
 	var poll, late, kill <-chan time.Time
 	onExit := sync.OnceFunc(func() {
@@ -213,6 +216,7 @@ func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked *atomic.
 		case <-poll:
 		case <-lost:
 			lost, late = nil, time.After(0)
+			told.Store(true)
 		case <-late:
 			if !asked.Swap(true) {
 				g.sendSignal(syscall.SIGTERM)
@@ -222,6 +226,7 @@ func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked *atomic.
 			}
 		case <-kill:
 			g.sendSignal(syscall.SIGKILL)
+			g.signalOthers(syscall.SIGKILL)
 			kill = time.After(c.KillAfter)
 		}
 		if g.exited {
@@ -229,7 +234,7 @@ func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked *atomic.
 		}
 		switch {
 		case !g.exited:
-		case g.isEmpty():
+		case g.isEmpty() && !(told.Load() && g.signalOthers(syscall.SIGTERM)):
 			return
 		default:
 			if poll == nil && late == nil && kill == nil {

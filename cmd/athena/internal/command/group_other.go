@@ -39,4 +39,7 @@ func (g *processGroup) isEmpty() bool { return g.exited }
 // sendSignal kills the program: this system has no signals.
 func (g *processGroup) sendSignal(syscall.Signal) { _ = g.cmd.Process.Kill() }
 
+// signalOthers reports false: this system has no other groups.
+func (g *processGroup) signalOthers(syscall.Signal) bool { return false }
+
 func (g *processGroup) close() {}

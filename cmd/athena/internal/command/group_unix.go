@@ -24,10 +24,13 @@ type processGroup struct {
 	code     int            // exit code of the program, valid if exited
 	fatal    syscall.Signal // the signal that ended the program; 0 if none
 	terminal terminal
+	others   map[int]syscall.Signal // by group, the last signal of signalOthers
 }
 
 func startGroup(cmd *exec.Cmd) (*processGroup, error) {
-	g := &processGroup{changes: make(chan os.Signal, 1), terminal: terminalOf(cmd.Stdin)}
+	g := &processGroup{
+		changes: make(chan os.Signal, 1), terminal: terminalOf(cmd.Stdin), others: map[int]syscall.Signal{},
+	}
 	signal.Notify(g.changes, syscall.SIGCHLD)
 	adoptOrphans()
 	cmd.SysProcAttr = ChildAttributes(syscall.SIGTERM)
@@ -84,6 +87,22 @@ func (g *processGroup) reapChildren() {
 func (g *processGroup) isEmpty() bool {
 	g.reapChildren()
 	return errors.Is(syscall.Kill(-g.id, 0), syscall.ESRCH)
+}
+
+// signalOthers sends a signal, once, to each group in which the program has left processes behind,
+// as timeout(1) makes one. It reports whether there are any. Only Linux knows them.
+func (g *processGroup) signalOthers(s syscall.Signal) (running bool) {
+	for _, id := range adoptedGroups() {
+		if id == g.id || id == syscall.Getpgrp() {
+			continue
+		}
+		running = true
+		if last := g.others[id]; last != s && last != syscall.SIGKILL {
+			g.others[id] = s
+			_ = syscall.Kill(-id, s) // fails if it has just exited
+		}
+	}
+	return running
 }
 
 // sendSignal sends a signal to the group, and lets a stopped process handle it.

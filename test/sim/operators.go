@@ -91,14 +91,14 @@ func (j *judge) checkHandOver() bool {
 	if r.IntN(3) == 0 {
 		to = able[r.IntN(len(able))]
 	}
-	bound := 5 * j.roundTrip()
+	bound, lost := 5*j.roundTrip(), -1
 	if dead := able[r.IntN(len(able))]; r.IntN(2) == 0 && len(able) > 1 && j.canLose(dead) {
 		defer j.loseSuccessor(dead, old)()
-		if dead == to {
+		if lost = dead; dead == to {
 			bound += t.HeartbeatInterval // the leader waits for the vote of the lost member
 		}
 	}
-	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old) >= c.check.quorum
+	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old, lost) >= c.check.quorum
 	c.noteRun(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
 		c.check.noteViolation("L5", "%s refused to hand over leadership: %v", nameOf(old), err)
@@ -174,14 +174,14 @@ func (j *judge) canLose(i int) bool {
 	return !c.procs[i].cfg.Volatile && c.votersUp(roster) > c.check.quorum
 }
 
-// countFreeVoters counts the running voters of a leader's state that would vote for a
-// successor. Voters with a memory store do not vote while they wait after a start
+// countFreeVoters counts the running voters of a leader's state, but for a lost process, that would
+// vote for a successor. Voters with a memory store do not vote while they wait after a start
 // (protocol.md section 5).
-func (j *judge) countFreeVoters(leader int) int {
+func (j *judge) countFreeVoters(leader, lost int) int {
 	c := j.c
 	return c.countVoters(c.procs[leader].store.Held.Roster, func(v member.Voter) bool {
 		return slices.ContainsFunc(c.procs, func(p *process) bool {
-			return p.isUp() && p.voter() == v && !c.waitsAfterStart(p)
+			return p.index != lost && p.isUp() && p.voter() == v && !c.waitsAfterStart(p)
 		})
 	})
 }

@@ -73,7 +73,7 @@ func (j *judge) drainedDelay(without ...int) time.Duration {
 // is cut off from all but the leader. checkHandOver reports whether leadership moved.
 func (j *judge) checkHandOver() bool {
 	c, t, r := j.c, j.c.setup.Timings, j.orders
-	old, start := c.Leader(), c.now
+	old := c.Leader()
 	version := c.Authority(old)
 	able := j.listSuccessors(old)
 	if len(able) == 0 {
@@ -98,7 +98,11 @@ func (j *judge) checkHandOver() bool {
 			bound += t.HeartbeatInterval // the leader waits for the vote of the lost member
 		}
 	}
+	if c.Authority(old) != version {
+		return false // it has handed over to a preferred member
+	}
 	free := !c.waitsAfterStart(c.procs[old]) && j.countFreeVoters(old, lost) >= c.check.quorum
+	start := c.now
 	c.noteRun(Phase, "%s hands over", nameOf(old))
 	if err := c.Transfer(old, to); err != nil {
 		c.check.noteViolation("L5", "%s refused to hand over leadership: %v", nameOf(old), err)
@@ -123,7 +127,8 @@ func (j *judge) checkHandOver() bool {
 }
 
 // loseSuccessor crashes a process or, if it could not get authority then, cuts it off from all but
-// the leader. The returned function undoes this.
+// the leader, until what it heard from others no longer proves a link. The returned function undoes
+// this.
 func (j *judge) loseSuccessor(i, leader int) func() {
 	c := j.c
 	if c.check.quorum == 2 || j.orders.IntN(2) == 0 {
@@ -135,6 +140,7 @@ func (j *judge) loseSuccessor(i, leader int) func() {
 			c.Cut(i, o)
 		}
 	}
+	c.RunFor(2 * c.setup.Timings.HeartbeatInterval)
 	return func() {
 		for o := range c.procs {
 			if o != i {

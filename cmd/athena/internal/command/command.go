@@ -161,7 +161,7 @@ func startError(err error) error {
 // Run runs the program until it and all processes of its group have exited, with variables added to
 // the environment. If ctx ends, the group gets SIGTERM, and SIGKILL after KillAfter. If the program
 // exits before the others, they get SIGTERM after endTimeout, and SIGKILL after KillAfter. The
-// same holds for groups that it has left behind, if it was told to end. The error is an ExitCode, or
+// same holds for groups that it has left behind if a signal or ctx ends it. The error is an ExitCode, or
 // the reason why the program could not be started, as for New.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {

@@ -95,3 +95,33 @@ func TestMembersOutOfReachAreLogged(t *testing.T) {
 		}
 	})
 }
+
+// TestReturnIsNotOutOfReach checks that a follower that was cut off from all members and reaches
+// the leader again does not name the other follower immediately: it may be connected a moment
+// later.
+func TestReturnIsNotOutOfReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		for i := range 3 {
+			w.add(i, Config{})
+		}
+		n := w.nodes[0]
+		if _, err := n.WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leader := n.View().Leader
+		if n.cfg.self == leader {
+			n = w.nodes[1]
+		}
+		w.cut(n)
+		time.Sleep(2 * observe.MissingTimeout)
+		w.net.Heal(n.cfg.self, leader)
+		w.net.Heal(leader, n.cfg.self)
+		if _, err := n.WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(observe.WarnInterval / 2)
+		w.book.wants("an active member cannot be reached", 0)
+	})
+}

@@ -43,8 +43,7 @@ func (o *Reporter) listMissing(s State, peers map[member.Address]peerStatus) (li
 		return nil
 	}
 	for _, seed := range o.cfg.Seeds {
-		m, _ := s.View.Members.Find(seed)
-		if seed != o.cfg.Self && m.Status != member.Active {
+		if m, _ := s.View.Members.Find(seed); seed != o.cfg.Self && m.Status != member.Active {
 			list = append(list, MissingSeed{seed, cmp.Or(o.faults.explainFault(seed), peers[seed].text)})
 		}
 	}
@@ -66,7 +65,10 @@ func listCutOff(s State, peers map[member.Address]peerStatus) (list []PeerFault)
 // calls it in each turn.
 func (o *Reporter) warnMissing(now time.Time, s State) {
 	l := &o.missing
-	if s.Leader.isZero() || now.Before(l.next) {
+	if s.Leader.isZero() {
+		l.next = now.Add(WarnInterval) // a node that returns connects to its leader first
+	}
+	if now.Before(l.next) {
 		return
 	}
 	l.next = now.Add(WarnInterval)
@@ -82,10 +84,7 @@ func (o *Reporter) warnMissing(now time.Time, s State) {
 	l.cut = cut
 	current := map[member.Address]missingSince{}
 	for _, m := range missing {
-		known, ok := l.seeds[m.Address]
-		if !ok {
-			known.at = now
-		}
+		known := cmp.Or(l.seeds[m.Address], missingSince{at: now})
 		if !known.logged && now.Sub(known.at) >= MissingTimeout {
 			known.logged = true
 			o.log.Warn("a seed is missing", slog.String("peer", addressText(m.Address)),

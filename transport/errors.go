@@ -101,11 +101,12 @@ type ConfigMismatchError struct {
 // Error names both values and the remedy.
 func (e *ConfigMismatchError) Error() string { return "transport: " + e.Text(e.Field) }
 
-// Text returns the text of Error, with field in place of Field.
+// Text returns the text of Error, with field in place of Field, unless Field is Advertise.
 func (e *ConfigMismatchError) Text(field string) string {
 	advice := "configure the same on every node"
 	switch e.Field {
 	case "Advertise":
+		field = "the advertised address" // here it may be a seed, not the value of this node's field
 		advice = "correct it, the seeds (--advertise, --seeds), or where the name leads in DNS: each " +
 			"node must be dialed at the address that it advertises"
 	case "Protocol":

@@ -34,7 +34,7 @@ func TestCheckGreetOfObservers(t *testing.T) {
 		{func(*message.Message, *message.Greet) {}, ""},
 		{func(_ *message.Message, g *message.Greet) { g.Cluster = "other" }, "Cluster"},
 		{func(_ *message.Message, g *message.Greet) { g.MinProtocol, g.MaxProtocol = 7, 8 }, "Protocol"},
-		{func(m *message.Message, _ *message.Greet) { m.To = addrA }, "Advertise"},
+		{func(m *message.Message, _ *message.Greet) { m.To = addrA }, "advertised address"},
 		{func(m *message.Message, _ *message.Greet) { m.From.Address = addrA }, "Size"},
 	} {
 		for _, err := range bothWays(edit(c.change)) {

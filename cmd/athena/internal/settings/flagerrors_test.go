@@ -51,9 +51,9 @@ func TestFlagErrorNamesOrigin(t *testing.T) {
 	db-1:7000: ATHENA_SIZE differs: 3 here, 5 at the peer: configure the same on every node
 		the default --ttl-timeout differs: 1s here, 2s at the peer` +
 				`: configure the same on every node`},
-		{mismatch("Advertise", "db-1:7000", "10.0.0.1:7000"), "--advertise differs: db-1:7000 here, " +
-			"10.0.0.1:7000 at the peer: correct it, the seeds (--advertise, --seeds), or where the name " +
-			"leads in DNS: each node must be dialed at the address that it advertises"},
+		{mismatch("Advertise", "db-1:7000", "10.0.0.1:7000"), "the advertised address differs: " +
+			"db-1:7000 here, 10.0.0.1:7000 at the peer: correct it, the seeds (--advertise, --seeds), " +
+			"or where the name leads in DNS: each node must be dialed at the address that it advertises"},
 	} {
 		got := flagError{c.err, f}
 		if got.Error() != c.want || !errors.Is(got, c.err) {

@@ -125,3 +125,25 @@ func TestReturnIsNotOutOfReach(t *testing.T) {
 		w.book.wants("an active member cannot be reached", 0)
 	})
 }
+
+// TestRevivedConnectionIsInReach checks that a peer whose silent connection answers again, so that
+// no other one replaces it, does not count as out of reach.
+func TestRevivedConnectionIsInReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		for i := range 3 {
+			w.add(i, Config{})
+		}
+		if _, err := w.nodes[0].WaitLeader(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range w.nodes {
+			w.cut(n)
+			time.Sleep(3 * time.Second)
+			w.heal(n)
+			time.Sleep(2 * observe.MissingTimeout)
+		}
+		w.book.wants("an active member cannot be reached", 0)
+	})
+}

@@ -44,9 +44,10 @@ func (o *Reporter) ObserveConnection(r mesh.Report) {
 		o.peers.noteFailedDial(r.Peer)
 	}
 	switch {
-	case r.Err == nil || r.Kind == mesh.ReportSeedsDiffer ||
-		r.Kind == mesh.ReportStreamRefused || r.Kind == mesh.ReportOneWay:
-		// The peer is connected.
+	case r.Err == nil:
+		o.peers.noteConnected(r.Peer)
+	case r.Kind == mesh.ReportSeedsDiffer, r.Kind == mesh.ReportStreamRefused,
+		r.Kind == mesh.ReportOneWay: // the peer is connected
 	case r.Kind == mesh.ReportHandshake, r.Kind == mesh.ReportClaimed,
 		r.Kind == mesh.ReportCopied, r.Peer.IsZero():
 		// Anyone can dial this node and claim to be a seed. Only connections that this node dials are

@@ -279,7 +279,7 @@ func (m *Mesh) establishLink(l *link, ours, theirs message.Message, r *frameRead
 // failGreet closes a connection on which no greeting of the peer arrived, and counts and
 // reports the error. p is nil if the peer dialed, because the peer is then unknown.
 func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
-	refused := false
+	kind := ReportUnreachable
 	closed, isClosed := errors.AsType[*transport.CloseError](err)
 	switch {
 	case errors.Is(err, errGarbage), errors.Is(err, errEndMark):
@@ -302,7 +302,7 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 		m.countCertificate(member.Address{}, err)
 	case isClosed && isRefusal(closed):
 		m.stats.handshakes[ResultRefusedByPeer].Add(1)
-		refused = true
+		kind = ReportRefusedByPeer
 	default:
 		m.stats.countFailed(err)
 	}
@@ -310,11 +310,7 @@ func (m *Mesh) failGreet(conn transport.Conn, p *peer, err error) {
 	if p == nil {
 		return
 	}
-	kind := ReportUnreachable
-	if refused {
-		kind = ReportRefusedByPeer
-	}
-	p.setLastErr(err, refused)
+	p.setLastErr(err, kind == ReportRefusedByPeer)
 	m.reports.report(Report{kind, p.addr, err})
 }
 

@@ -205,9 +205,13 @@ func (p *peer) takeFrames(l *link, k transport.Kind, spare []byte) batch {
 	return b
 }
 
-// setSilent records whether the peer is silent on a link. If it is, another connection is dialed.
+// setSilent records whether the peer is silent on a link. If it is, another connection is dialed,
+// unless the peer answers again first.
 func (p *peer) setSilent(l *link, silent bool) {
 	p.mu.Lock()
+	if l.silent && !silent && l == p.cur {
+		defer p.mesh.reports.report(Report{Kind: ReportConnected, Peer: p.addr}) // after Unlock
+	}
 	defer p.mu.Unlock()
 	if l.silent != silent {
 		l.silent = silent

@@ -75,7 +75,7 @@ func TestProcessRecover(t *testing.T) {
 		!strings.Contains(stdout, fmt.Sprintf("continue above %v.", member.Token{Version: known})) {
 		t.Fatalf("exit %d, %s, %s; want 0, what it discarded, and the next steps", code, stdout, stderr)
 	}
-	refused("a second time", store.ErrUnused.Error(), 1, "--confirm", "athena")
+	refused("again", fmt.Sprint("above ", member.Token{Version: known}), 1, "--confirm", "athena")
 
 	c.recoverAbove(known, 2, 3)
 	all, leader := c.startAll()

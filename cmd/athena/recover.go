@@ -113,7 +113,8 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if c.IsUnused() && above <= c.Floor {
-		return fmt.Errorf("%s: %w; this node can start as it is", dir, store.ErrUnused)
+		return fmt.Errorf("%s: %w; this node can start as it is: its tokens continue above %v",
+			dir, store.ErrUnused, member.Token{Version: c.Floor})
 	}
 	if err := showStore(w, c); err != nil {
 		return err

@@ -115,13 +115,13 @@ func TestReturnIsNotOutOfReach(t *testing.T) {
 			n = w.nodes[1]
 		}
 		w.cut(n)
-		time.Sleep(2 * observe.MissingTimeout)
+		time.Sleep(2 * diagnosis.MissingTimeout)
 		w.net.Heal(n.cfg.self, leader)
 		w.net.Heal(leader, n.cfg.self)
 		if _, err := n.WaitLeader(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(observe.WarnInterval / 2)
+		time.Sleep(diagnosis.WarnInterval / 2)
 		w.book.wants("an active member cannot be reached", 0)
 	})
 }
@@ -142,7 +142,7 @@ func TestRevivedConnectionIsInReach(t *testing.T) {
 			w.cut(n)
 			time.Sleep(3 * time.Second)
 			w.heal(n)
-			time.Sleep(2 * observe.MissingTimeout)
+			time.Sleep(2 * diagnosis.MissingTimeout)
 		}
 		w.book.wants("an active member cannot be reached", 0)
 	})

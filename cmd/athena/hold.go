@@ -140,9 +140,9 @@ const commandHelp = "" +
 	"signals sent to athena. If the %[1]s is lost, the group gets SIGTERM, then SIGKILL after\n" +
 	"--kill-after. The %[1]s is also lost if the node stops or does not respond in time. If the\n" +
 	"command exits before other processes of its group, they get SIGTERM after a second, then\n" +
-	"SIGKILL after --kill-after; the %[1]s is released when all have exited. On Linux, processes of\n" +
-	"other groups (setsid, timeout) end too if a signal or a loss ends the command; otherwise they\n" +
-	"are not waited for. If athena is killed, the command gets only SIGTERM, on Linux.\n\n" +
+	"SIGKILL after --kill-after; the %[1]s is released when all have exited. On Linux, processes\n" +
+	"of other groups (setsid, timeout) end too if a signal or a loss ends the command; otherwise\n" +
+	"they are not waited for. If athena is killed, the command gets only SIGTERM, on Linux.\n\n" +
 	"ATHENA_TOKEN in its environment is the fencing token, a number that grows with each\n" +
 	"acquisition: ATHENA_TOKEN_VERSION x 10^12 + ATHENA_TOKEN_REVISION. Send it with each write:\n" +
 	"storage that compares tokens rejects the writes of a command that outlives its %[1]s. %[2]s"

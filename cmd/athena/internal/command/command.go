@@ -160,8 +160,8 @@ func startError(err error) error {
 
 // Run runs the program until it and all processes of its group have exited, with variables added to
 // the environment. If ctx ends, the group gets SIGTERM, and SIGKILL after KillAfter. If the program
-// exits before the others, they get SIGTERM after endTimeout, and SIGKILL after KillAfter. The
-// same holds for groups that it has left behind if a signal or ctx ends it. The error is an ExitCode, or
+// exits before the others, they get SIGTERM after endTimeout, and SIGKILL after KillAfter. The same
+// holds for groups that it has left behind if a signal or ctx ends it. The error is an ExitCode, or
 // the reason why the program could not be started, as for New.
 func (c *Command) Run(ctx context.Context, variables ...string) error {
 	if ctx.Err() != nil {
@@ -198,9 +198,9 @@ func (c *Command) Run(ctx context.Context, variables ...string) error {
 	return ExitCode(g.code)
 }
 
-// waitGroup returns when every process of the group has exited, and those of other groups if told is
-// true. asked is true if the group has got SIGTERM: many programs take a second one as an order not
-// to clean up.
+// waitGroup returns when every process of the group has exited, and those of other groups if told
+// is true. asked is true if the group has got SIGTERM: many programs take a second one as an order
+// not to clean up.
 func (c *Command) waitGroup(ctx context.Context, g *processGroup, asked, told *atomic.Bool) {
 	lost := ctx.Done()
 	var poll, late, kill <-chan time.Time

@@ -29,7 +29,8 @@ type processGroup struct {
 
 func startGroup(cmd *exec.Cmd) (*processGroup, error) {
 	g := &processGroup{
-		changes: make(chan os.Signal, 1), terminal: terminalOf(cmd.Stdin), others: map[int]syscall.Signal{},
+		changes: make(chan os.Signal, 1), terminal: terminalOf(cmd.Stdin),
+		others: map[int]syscall.Signal{},
 	}
 	signal.Notify(g.changes, syscall.SIGCHLD)
 	adoptOrphans()

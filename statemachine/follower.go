@@ -17,14 +17,15 @@ type followerState struct {
 	since  time.Time // when following began
 	// healthyAt is the time at which the last healthy ack or the first state of this version arrived.
 	// For a provisional leader it is the arrival of the last ack.
-	healthyAt time.Time
-	quorateAt time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
-	heardAt   time.Time     // when the newest ack arrived
-	replaced  bool          // another store has sent a message from its address since heardAt
-	probedAt  time.Time     // when the newest probe since the last ack was sent; zero for none
-	sentAt    time.Time     // when the newest keep-alive was sent
-	echo      message.Stamp // the greatest stamp of its acks
-	echoed    int64         // Clock of the greatest stamp that was echoed
+	healthyAt  time.Time
+	quorateAt  time.Time     // arrival of the newest ack if it showed a quorate leader; otherwise zero
+	heardAt    time.Time     // when the newest ack arrived
+	replaced   bool          // another store has sent a message from its address since heardAt
+	probedAt   time.Time     // when the newest probe since the last ack was sent; zero for none
+	sentAt     time.Time     // when the newest keep-alive was sent
+	echo       message.Stamp // the greatest stamp of its acks
+	echoed     int64         // Clock of the greatest stamp that was echoed
+	askReachAt time.Time     // when this node may next ask which voters it hears
 	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
 	// keep-alive, which asks for the whole state.
 	askedGap member.Number

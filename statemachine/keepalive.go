@@ -126,10 +126,11 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Stamp.Clock > f.echo.Clock || f.echo.IsZero() {
 		f.echo = b.Stamp
 	}
+	if b.Offers && !m.now.Before(f.askReachAt) { // also if changes, not acks, make it send keep-alives
+		f.askReachAt = m.now.Add(m.timing.answerInterval())
+		m.askReach()
+	}
 	if f.echoed == 0 || f.echo.Clock-f.echoed >= int64(m.timing.answerInterval()) {
-		if b.Offers {
-			m.askReach()
-		}
 		m.sendKeepAlive()
 	}
 }

@@ -130,6 +130,15 @@ var preferences = []Mutant{
 		}},
 	},
 	{
+		Name: "offer-answered-by-acks-only",
+		Rule: "6, preference: a member to which leadership is offered asks the voters under load too",
+		Edits: []Edit{{
+			File: "statemachine/keepalive.go",
+			Old:  "if b.Offers && !m.now.Before(f.askReachAt) {",
+			New:  "if b.Offers && f.echo.Clock-f.echoed >= int64(m.timing.answerInterval()) {",
+		}},
+	},
+	{
 		Name: "refusal-to-lead-ignored",
 		Rule: "6, leaving leader: a successor that refuses to lead is not elected",
 		Edits: []Edit{{

@@ -92,6 +92,7 @@ var unspecified = map[string]string{
 	"hands-over-to-the-cut-off":           "no safety depends on traits and preference",
 	"successor-without-proof":             "which successor is proposed",
 	"proof-asked-once":                    "which successor is proposed",
+	"offer-answered-by-acks-only":         "which successor is proposed",
 	"refusal-to-lead-ignored":             "which successor is proposed",
 	"short-leaderships-forgotten":         "no safety depends on traits and preference",
 	"active-since-survives-silence":       "no safety depends on traits and preference",

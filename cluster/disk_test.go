@@ -185,9 +185,11 @@ func TestElectionsOutlastSlowDisks(t *testing.T) {
 	}
 }
 
-func electOnSlowDisks(t *testing.T, size int, takes time.Duration) {
-	w := newWorld(t, size)
-	defer w.close()
+// startOnSlowDisks starts a cluster. Once all members are active, each save takes as long. The
+// function that it returns makes the saves fast again.
+func startOnSlowDisks(t *testing.T, size int, takes time.Duration) (w *world, heal func()) {
+	t.Helper()
+	w = newWorld(t, size)
 	stores := make([]throttledStore, size)
 	w.nodes = make([]*Node, size)
 	started := make(chan error)
@@ -209,9 +211,19 @@ func electOnSlowDisks(t *testing.T, size int, takes time.Duration) {
 			t.Fatal(err)
 		}
 	}
-	for i := range stores {
-		stores[i].takes.Store(int64(takes))
+	setTime := func(d time.Duration) {
+		for i := range stores {
+			stores[i].takes.Store(int64(d))
+		}
 	}
+	setTime(takes)
+	return w, func() { setTime(0) }
+}
+
+func electOnSlowDisks(t *testing.T, size int, takes time.Duration) {
+	w, heal := startOnSlowDisks(t, size, takes)
+	defer w.close()
+	defer heal()
 	old := w.leader()
 	cfg, began := old.cfg.Config, time.Now()
 	w.cut(old)
@@ -229,8 +241,24 @@ func electOnSlowDisks(t *testing.T, size int, takes time.Duration) {
 		t.Error("NoLeader never named the slow disk")
 	}
 	t.Logf("a leader after %v of %v", time.Since(began), limit)
-	for i := range stores {
-		stores[i].takes.Store(0)
+}
+
+// TestCommitsOutlastSlowDisks checks that the outcome of a commit is known although its two saves,
+// one after the other, take LeaderTimeout or longer. The first commit measures the disks.
+func TestCommitsOutlastSlowDisks(t *testing.T) {
+	for _, ms := range []int{300, 500, 900, 2000} {
+		synctest.Test(t, func(t *testing.T) {
+			w, heal := startOnSlowDisks(t, 3, time.Duration(ms)*time.Millisecond)
+			defer w.close()
+			defer heal()
+			_, _ = session(w.leader()).Commit(t.Context(), set("first", nil))
+			for i, n := range w.nodes {
+				began := time.Now()
+				if _, err := session(n).Commit(t.Context(), set(fmt.Sprint("k", i), nil)); err != nil {
+					t.Errorf("saves of %d ms, %s: got %v after %v", ms, n.cfg.Name, err, time.Since(began))
+				}
+			}
+		})
 	}
 }
 

@@ -112,12 +112,12 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	m.out.Answers = append(m.out.Answers, b)
 }
 
-// tickRecords ends requests that got no answer within LeaderTimeout, and requests to a leader that
-// this node no longer follows. The outcome of these requests is unknown.
+// tickRecords ends requests that got no answer within LeaderTimeout, or longer on slow disks, and
+// requests to a leader that this node no longer follows. Their outcome is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
-		if o.claim == m.claim() && !m.due(o.at.Add(m.timing.LeaderTimeout)) {
+		if o.claim == m.claim() && !m.due(o.at.Add(m.outlastSaves(m.timing.LeaderTimeout))) {
 			return
 		}
 		m.endRequest(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
@@ -126,7 +126,7 @@ func (m *Machine) tickRecords() {
 
 func (m *Machine) recordsDeadline(d *deadline) {
 	if len(m.records.open) > 0 {
-		d.add(m.records.open[0].at.Add(m.timing.LeaderTimeout))
+		d.add(m.records.open[0].at.Add(m.outlastSaves(m.timing.LeaderTimeout)))
 	}
 	if m.role == member.Leading && m.mayRevise() {
 		for _, o := range m.lead.owners {

@@ -107,10 +107,10 @@ func (s *Shards) ownTerm(key string) leader.Term {
 // start, a worker waits for a second before it takes shards, so that the first worker does not take
 // all of them.
 //
-// If work returns an error, the worker gives up the shard. It takes the shard again after a pause,
-// unless another worker has taken it. No other shard moves because of it: until a term has lasted
-// 30 s, the shard does not count. A worker that is disabled in the job gives up all shards
-// immediately.
+// If work returns an error, or ends its goroutine, the worker gives up the shard. It takes the
+// shard again after a pause, unless another worker has taken it. No other shard moves because of
+// it: until a term has lasted 30 s, the shard does not count. A worker that is disabled in the job
+// gives up all shards immediately.
 //
 // When ctx is done, Run waits until work has returned, drops the records, and returns. If it cannot
 // drop them within 5 s because there is no majority, it returns an error and continues in the
@@ -129,12 +129,28 @@ func (s *Shards) Run(
 		working.Go(func() {
 			_ = one.candidate.WhileLeader(ctx, func(ctx context.Context, term leader.Term) error {
 				s.terms[i].Store(&term)
-				return work(ctx, i, term)
+				return callWork(func() error { return work(ctx, i, term) })
 			})
 		})
 	}
 	holding.Watch(ctx, s.store, s.prefix, r.wake, r.balance)
 	return errors.Join(context.Cause(ctx), r.close(context.WithoutCancel(ctx), &working))
+}
+
+// errExited is the error of work that ended its goroutine, as runtime.Goexit does.
+var errExited = errors.New("election: the work of a shard ended its goroutine")
+
+// callWork calls work in a goroutine of its own, so that one that ends its goroutine counts as
+// failed, and does not end the loop that leads the shard.
+func callWork(work func() error) error {
+	err := errExited
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = work()
+	}()
+	<-done
+	return err
 }
 
 // close waits until the work has returned, and drops the records of this worker.

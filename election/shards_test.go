@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,6 +150,25 @@ func runShards(t *testing.T, s record.Store, count int, work shardWork) (stop fu
 			t.Errorf("Run: %v", err)
 		}
 	}
+}
+
+// TestShardWorkEndsItsGoroutine checks that work that ends its goroutine counts as failed.
+func TestShardWorkEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table, tape := record.NewMemory(), newTape(t, 1)
+		var exits atomic.Int64
+		defer runShards(t, table.Store("a"), 1, func(context.Context, int, leader.Term) error {
+			exits.Add(1)
+			runtime.Goexit()
+			return nil
+		})()
+		time.Sleep(time.Minute)
+		if n := exits.Load(); n < 2 {
+			t.Errorf("worked %d times alone in a minute, want more", n)
+		}
+		defer runShards(t, table.Store("b"), 1, tape.workOn("b"))()
+		tape.await("b")
+	})
 }
 
 // TestShardsMoveOnlyAsNeeded checks the moves while workers join, leave and are disabled.

@@ -127,7 +127,7 @@ func rotateOrder(line []string, former string) []string {
 // acquireRecord sets the record and then leads. It sets the record only under the given condition,
 // and only if this member is enabled. It returns nil if this member could not lead.
 func (j *jobSource) acquireRecord(condition record.Op) *jobTerm {
-	ctx, stop := context.WithTimeout(j.life, holding.LookInterval)
+	ctx, stop := j.slot.Attempt(j.life)
 	defer stop()
 	enabled := holding.EnabledOps(j.prefix, j.session.Member())
 	token, err := j.slot.Set(ctx, append(enabled, condition)...)

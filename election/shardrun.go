@@ -199,7 +199,7 @@ func (r *shardRun) observeShards(records []member.Record, p *shardPlan) {
 func (r *shardRun) takeTurn(ctx context.Context, records []member.Record) bool {
 	turn, taken := holding.Find(records, r.turn.Key)
 	if !taken {
-		ctx, stop := context.WithTimeout(ctx, holding.LookInterval)
+		ctx, stop := r.turn.Attempt(ctx)
 		defer stop()
 		// Then balance runs again: after the change of the record or, after an error, LookInterval.
 		_, _ = r.turn.Set(ctx, record.Op{Kind: record.Absent, Key: r.turn.Key})
@@ -249,7 +249,7 @@ func (r *shardRun) updateWorker(
 		}
 		condition.Kind, condition.Token = record.Held, own.Token
 	}
-	ctx, stop := context.WithTimeout(ctx, holding.LookInterval)
+	ctx, stop := r.slot.Attempt(ctx)
 	defer stop()
 	_, _ = r.slot.SetValue(ctx, value, condition) // after an error, the next attempt follows soon
 	return own, again

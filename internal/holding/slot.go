@@ -15,8 +15,11 @@ import (
 )
 
 // LookInterval is how often a waiting caller reads the records even if no change was reported. It
-// is also how long a caller waits after a refusal, and the timeout of one attempt to drop a record.
+// is also how long a caller waits after a refusal, and the first timeout of an attempt.
 const LookInterval = time.Second
+
+// maxDoublings bounds the timeout of an attempt.
+const maxDoublings = 4
 
 // Slot is the record of a session under one key. It remembers whether the session may own the
 // record. This is uncertain after a commit of unknown outcome.
@@ -25,7 +28,28 @@ type Slot struct {
 	Session record.Session
 	Key     string
 
-	unsure atomic.Bool // the session may own the record
+	unsure  atomic.Bool  // the session may own the record
+	unknown atomic.Int32 // unknown outcomes since the last fast success
+}
+
+// Attempt returns ctx with the timeout of one attempt to change the record. The timeout doubles
+// after each unknown outcome: if commits took longer than it, no outcome would ever be known,
+// because each attempt can void the one before.
+func (s *Slot) Attempt(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, LookInterval<<min(s.unknown.Load(), maxDoublings))
+}
+
+// commit commits, and counts the unknown outcomes since the last fast success.
+func (s *Slot) commit(ctx context.Context, ops ...record.Op) (member.Token, error) {
+	began := time.Now()
+	token, err := s.Session.Commit(ctx, ops...)
+	switch {
+	case errors.Is(err, record.ErrUnknownOutcome):
+		s.unknown.Add(1)
+	case err == nil && time.Since(began) < LookInterval:
+		s.unknown.Store(0)
+	}
+	return token, err
 }
 
 // Set sets the record, with this member as its value, if the conditions hold.
@@ -38,7 +62,7 @@ func (s *Slot) SetValue(
 	ctx context.Context, value []byte, conditions ...record.Op,
 ) (member.Token, error) {
 	ops := append(conditions, record.Op{Kind: record.SetOwned, Key: s.Key, Value: value})
-	token, err := s.Session.Commit(ctx, ops...)
+	token, err := s.commit(ctx, ops...)
 	if err == nil || errors.Is(err, record.ErrUnknownOutcome) {
 		s.unsure.Store(true)
 	}
@@ -119,10 +143,10 @@ func (s *Slot) Close(ctx context.Context) error {
 	}
 }
 
-// Drop tries once, for at most LookInterval, to drop the record with this token, or any record of
-// the session if token is zero.
+// Drop makes one attempt to drop the record with this token, or any record of the session if token
+// is zero.
 func (s *Slot) Drop(ctx context.Context, token member.Token) error {
-	ctx, stop := context.WithTimeout(ctx, LookInterval)
+	ctx, stop := s.Attempt(ctx)
 	defer stop()
 	switch {
 	case token.IsZero():
@@ -130,7 +154,7 @@ func (s *Slot) Drop(ctx context.Context, token member.Token) error {
 	case !s.unsure.Load():
 		return nil
 	}
-	_, err := s.Session.Commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},
+	_, err := s.commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},
 		record.Op{Kind: record.Drop, Key: s.Key})
 	if err != nil && !errors.Is(err, record.ErrConflict) {
 		return err
@@ -157,7 +181,7 @@ func (s *Slot) SettleRecord(ctx context.Context) error {
 			ops = append(ops, record.Op{Kind: record.Drop, Key: s.Key})
 		}
 	}
-	if _, err = s.Session.Commit(ctx, ops...); err == nil {
+	if _, err = s.commit(ctx, ops...); err == nil {
 		s.unsure.Store(false)
 	}
 	return err

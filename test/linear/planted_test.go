@@ -33,8 +33,8 @@ var bugs = []bug{
 	{"a release frees the lock of another", [][3]string{
 		{
 			"internal/holding/slot.go",
-			"s.Session.Commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},\n",
-			"s.Session.Commit(ctx,\n",
+			"s.commit(ctx, record.Op{Kind: record.Held, Key: s.Key, Token: token},\n",
+			"s.commit(ctx,\n",
 		},
 		{
 			leaderRecords, "\t\tcase e.IsOwned() && e.Owner != r.from:\n",

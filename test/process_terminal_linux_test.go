@@ -71,12 +71,13 @@ func TestLostLockInATerminal(t *testing.T) {
 	c, nodes := withWrite(t)
 	n := newNotes(t)
 	p, press := startInTerminal(t, c.lockCommand(n.script(`(trap 'echo term $N; exit' TERM;
-		while :; do sleep 0.02; done) & read line; echo $line $N; wait`)))
+		echo begin $N; while :; do sleep 0.02; done) & read line; echo $line $N; wait`)))
+	n.want("begin")
 	press("typed\n")
-	n.want("typed")
+	n.want("begin", "typed")
 	nodes[0].signal(syscall.SIGKILL)
 	p.ended(123, "lock/x was lost: ")
-	n.want("typed", "term")
+	n.want("begin", "typed", "term")
 }
 
 // TestKeysOfATerminal checks that the keys for SIGINT and SIGQUIT reach the command, and also the

@@ -19,7 +19,7 @@ const (
 	MaxHeadBytes = 4 << 10
 	// HeadTimeout bounds the time until the head of a bulk stream has arrived. If it passes, the
 	// stream is reset.
-	HeadTimeout = greetTimeout
+	HeadTimeout = 3 * time.Second
 )
 
 var errHeadStalled = fmt.Errorf("transport: the head of a bulk stream did not arrive within %v",

@@ -106,6 +106,7 @@ func (p *peer) firstWait() time.Duration {
 func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, more bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.dropStale()
 	if ctx.Err() != nil || !p.needsDial() {
 		p.cancelDial()
 		p.dialing, p.cancelDial = false, nil

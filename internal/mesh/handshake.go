@@ -28,7 +28,8 @@ const (
 
 // limitGreet closes a connection if the exchange of greetings takes too long or the Mesh is closed.
 func (m *Mesh) limitGreet(conn transport.Conn) (stop func()) {
-	timeout := time.AfterFunc(greetTimeout, func() {
+	// The peer waits for proof meanwhile, and this node for the result.
+	timeout := time.AfterFunc(m.proveTimeout()+time.Second, func() {
 		conn.Close(transport.CodeTimeout, "no greet arrived in time")
 	})
 	unhook := context.AfterFunc(m.ctx, func() { conn.Close(transport.CodeClosed, shutdownReason) })

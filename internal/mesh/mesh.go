@@ -22,8 +22,6 @@ const (
 	// CloseTimeout bounds the flush in Close.
 	CloseTimeout = time.Second
 
-	// greetTimeout bounds the exchange of greetings on a new connection.
-	greetTimeout = 3 * time.Second
 	// writeTimeout is how long a write of system frames may block before the connection is closed.
 	writeTimeout = 5 * time.Second
 	// drainTimeout is how long a connection that is being left may delay the system frames of the

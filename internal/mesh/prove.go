@@ -15,9 +15,6 @@ import (
 )
 
 const (
-	// proveTimeout bounds how long a greeting waits for proof. It is shorter than greetTimeout, so
-	// that the process that greets receives the result.
-	proveTimeout = 2 * time.Second
 	// probePause is the shortest time between the starts of two probes of an address, and maxProbing
 	// bounds the probes in flight. A process that has just started does not know the earlier probes,
 	// but answers a new one.
@@ -69,14 +66,18 @@ func (p *peer) comesFromAddress(conn transport.Conn) bool {
 	return conn.Remote() == p.addr && conn.ProvesRemote()
 }
 
+// proveTimeout bounds how long a greeting waits for proof: a probe over TLS takes four round trips,
+// and no member has one as long as HeartbeatTimeout.
+func (m *Mesh) proveTimeout() time.Duration { return 4 * m.silence }
+
 // proveAddress probes the address before a greeting on conn is answered, if no state lists the
 // store that greets, the peer has no connection, and conn does not prove the address. It blocks for
-// at most proveTimeout.
+// at most m.proveTimeout.
 func (p *peer) proveAddress(store member.StoreID, conn transport.Conn) {
 	if p.addr.IsObserver() || p.comesFromAddress(conn) || p.mesh.handler.StoreOf(p.addr) == store {
 		return
 	}
-	end := time.NewTimer(proveTimeout)
+	end := time.NewTimer(p.mesh.proveTimeout())
 	defer end.Stop()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -181,7 +182,7 @@ func (p *peer) dialBack(l *link) {
 // probeAddress returns the store that answers at the address.
 func (p *peer) probeAddress() (store member.StoreID, err error) {
 	m := p.mesh
-	ctx, cancel := context.WithTimeout(m.ctx, proveTimeout)
+	ctx, cancel := context.WithTimeout(m.ctx, m.proveTimeout())
 	defer cancel()
 	conn, err := m.net.Dial(ctx, p.addr)
 	if err != nil {

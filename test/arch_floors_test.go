@@ -40,8 +40,8 @@ var floors = [][]string{
 	},
 	{"cmd/athena/internal/ask", "cmd/athena/internal/daemon", "cmd/athena/internal/demo"},
 	{
-		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/linear", "test/peers",
-		"test/swarm", "test", "scripts/...", "contrib/...", "spec/...",
+		"cmd/...", "examples/...", "test/chaos", "test/browser", "test/field", "test/linear",
+		"test/peers", "test/swarm", "test", "scripts/...", "contrib/...", "spec/...",
 	},
 }
 

@@ -66,7 +66,7 @@ func (h *history) noteLoss(t Turn, trace *electionTrace) {
 	h.quorateUntil = t.QuorateUntil
 }
 
-// noteElection notes the election that a turn completed, and returns it; zero if there is none.
+// noteElection records and returns the election that a turn completed, if any.
 func (h *history) noteElection(t Turn, trace *electionTrace) (ended Election) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package field tries on Athena what public reports say about other projects. reports.tsv names
-// each report by project and number, its circumstances in words of our own, what Athena does, and
-// the test that tries it, or why there is none. Most tests stand in the package that they test;
-// some that need a cluster are here. They were matched to reports by what their comments describe.
+// Package field tests Athena in the circumstances of public bug reports on other projects. The file
+// reports.tsv has a row for each report: its project and number, the circumstances in our words,
+// what Athena does, and the name of a test, or the reason why there is no test. Most of these tests
+// are in other packages. The rows were matched to tests by the comments of the tests.
 package field
 
 import (

@@ -46,7 +46,7 @@ type answer struct {
 // NewFinder returns the Finder of a node that dials with the given config.
 func NewFinder(own Transport, config *tls.Config) *Finder {
 	f := &Finder{
-		own: own, others: own.others(), config: config, answers: make(map[string]answer),
+		own: own, others: own.listOthers(), config: config, answers: make(map[string]answer),
 	}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f

@@ -38,8 +38,8 @@ var (
 	all  = []Transport{QUIC, TLS}
 )
 
-// others returns the other transports.
-func (t Transport) others() (list []Transport) {
+// listOthers lists the other transports.
+func (t Transport) listOthers() (list []Transport) {
 	for _, o := range all {
 		if o.Name != t.Name {
 			list = append(list, o)
@@ -58,7 +58,7 @@ func (t Transport) Configure(own *tls.Config) (dial, listen *tls.Config) {
 	dial.NextProtos = []string{t.ALPN}
 	listen = dial.Clone()
 	listen.NextProtos = []string{t.ALPN}
-	for _, o := range t.others() {
+	for _, o := range t.listOthers() {
 		listen.NextProtos = append(listen.NextProtos, o.ALPN)
 	}
 	return dial, listen
@@ -71,7 +71,7 @@ func (t Transport) Check(state tls.ConnectionState) error {
 		return nil
 	}
 	theirs := Transport{Name: "unknown"}
-	for _, o := range t.others() {
+	for _, o := range t.listOthers() {
 		if state.NegotiatedProtocol == o.ALPN {
 			theirs = o
 		}

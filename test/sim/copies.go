@@ -186,8 +186,9 @@ func (j *judge) checkOneCopy(who int) {
 
 // checkMajorityOfCopies checks that a majority of copies is reported. The other members remember
 // more. Sometimes they return only when the copies have elected a leader. If a token was used
-// twice, all voters must report it. The leader exceeds the token that the others remember. Only if
-// the others never were down, so many copies may be given up that there is no leader.
+// twice, all must report it that remain voters of the leader until it exceeds the token that the
+// others remember. Only if the others never were down, so many copies may be given up that there
+// is no leader.
 func (j *judge) checkMajorityOfCopies(who, others []int) {
 	c, t := j.c, j.c.setup.Timings
 	c.noteRun(Phase, "%s return with copies of their stores", processNames(who))
@@ -209,15 +210,18 @@ func (j *judge) checkMajorityOfCopies(who, others []int) {
 	for _, i := range others {
 		c.Start(i)
 	}
-	exceeds := func() bool { // or the leader, which is no copy, still leads
-		return c.Settled() && (c.leaderVersion() > used ||
-			c.leaderVersion() == used && c.procs[c.Leader()].identity() == holder)
-	}
 	isVoter := func(i int) bool {
 		return c.procs[c.Leader()].store.Held.Roster.IsVoter(c.procs[i].voter())
 	}
-	silent := func(i int) bool { return found[i] == 0 && isVoter(i) }
-	all := slices.Concat(who, others)
+	bound := slices.Concat(who, others)
+	exceeds := func() bool { // or the leader, which is no copy, still leads
+		if c.Leader() >= 0 {
+			bound = slices.DeleteFunc(bound, func(i int) bool { return !isVoter(i) })
+		}
+		return c.Settled() && (c.leaderVersion() > used ||
+			c.leaderVersion() == used && c.procs[c.Leader()].identity() == holder)
+	}
+	silent := func(i int) bool { return found[i] == 0 }
 	limit += t.LeaseTimeout + t.TTLTimeout
 	switch is := c.RunUntil(limit, exceeds); {
 	case !is && c.Leader() >= 0 && !slices.ContainsFunc(others, isVoter):
@@ -225,9 +229,9 @@ func (j *judge) checkMajorityOfCopies(who, others []int) {
 	case !is && (late || c.whyNoQuorum() == ""):
 		c.check.noteViolation("copy", "after a majority of copies the leader has the version %d after %d",
 			c.leaderVersion(), used)
-	case is && again > 0 && again <= used && slices.ContainsFunc(all, silent):
+	case is && again > 0 && again <= used && slices.ContainsFunc(bound, silent):
 		c.check.noteViolation("copy", "the token %d was used again after %d, but only %v of %v report it",
-			again, used, found, all)
+			again, used, found, bound)
 	}
 }
 

@@ -20,8 +20,8 @@ type inquiryState struct {
 	askedAt   time.Time
 	again     bool // ask the voters again that have not answered yet, or did not know of an end
 	unhealthy []member.Address
-	// yieldUntil is the time until which this node does not propose, because a voter before it asks,
-	// and yields is the number of such voters since the last query.
+	// yieldUntil is the time until which this node neither asks nor proposes, because it voted for
+	// another proposer, or a voter before it asks. yields counts such questions since its own.
 	yieldUntil time.Time
 	yields     int
 	answered   bool      // M voters have answered, and this node proposes at nextAt
@@ -178,7 +178,7 @@ func (m *Machine) yieldTurn(asker member.Identity) {
 	if m.isCrowded() && q.yields < maxRank && e.IsVoter() && e.Voter() == asker.Voter() &&
 		m.standsBefore(e) {
 		q.yields++
-		q.yieldUntil = m.now.Add(m.timing.yieldTime() + m.turnDelay())
+		q.yieldUntil = latest(q.yieldUntil, m.now.Add(m.timing.yieldTime()+m.turnDelay()))
 		m.schedule(yielded)
 	}
 }
@@ -224,13 +224,12 @@ func (m *Machine) countUnhealthy() {
 	}
 	q := &m.inquiry
 	q.id, q.fails = 0, 0
-	at := q.yieldUntil
 	// A voter that was slow answers all that have asked at the same instant.
 	if m.now.Sub(q.askedAt) > m.timing.inquiryTurn(1) {
-		at = latest(at, m.now.Add(m.turnDelay()))
+		q.yieldUntil = latest(q.yieldUntil, m.now.Add(m.turnDelay()))
 	}
-	if m.now.Before(at) {
-		q.answered, q.nextAt = true, at
+	if m.now.Before(q.yieldUntil) {
+		q.answered, q.nextAt = true, q.yieldUntil
 		return
 	}
 	m.beginElection(false, m.self.Address)

@@ -11,11 +11,9 @@ import "time"
 
 // paceState is how long saves take, as far as this node knows.
 type paceState struct {
-	own  savePace // its own saves
-	told savePace // the longest that another node told
-	// grantedAt is when this node last granted the proposal of another node, and yieldUntil is until
-	// when it therefore does not ask the voters.
-	grantedAt, yieldUntil time.Time
+	own       savePace  // its own saves
+	told      savePace  // the longest that another node told
+	grantedAt time.Time // when this node last granted the proposal of another node
 }
 
 // savePace is how long saves take, and when that was measured or told.
@@ -62,7 +60,7 @@ func (m *Machine) outlastSaves(wait time.Duration) time.Duration {
 
 // yieldFor lets a proposer that this node voted for go first while others save.
 func (m *Machine) yieldFor(now time.Time, save time.Duration) {
-	m.pace.yieldUntil = latest(m.pace.yieldUntil, now.Add(m.timing.outlastSaves(0, save)))
+	m.inquiry.yieldUntil = latest(m.inquiry.yieldUntil, now.Add(m.timing.outlastSaves(0, save)))
 }
 
 // attemptEnd returns when the attempt fails. For a named successor, only the saves of it count.

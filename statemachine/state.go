@@ -215,7 +215,7 @@ func (m *Machine) setHeld(s member.State) {
 	m.digest = s.Digest()
 	m.shown.changed = true
 	if before.Version < s.Version {
-		m.pace.yieldUntil = m.now // the election that this node voted in has ended
+		m.inquiry.yieldUntil = m.now // the election that this node voted in has ended
 	}
 	m.dropLostRecords(before)
 	m.showRecords()

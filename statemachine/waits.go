@@ -95,8 +95,8 @@ func (m *Machine) postponeInquiry() bool {
 	switch at := m.candidacyAt(); {
 	case m.now.Before(at):
 		m.inquiry.nextAt = at
-	case m.now.Before(m.pace.yieldUntil):
-		m.inquiry.nextAt = m.pace.yieldUntil
+	case m.now.Before(m.inquiry.yieldUntil):
+		m.inquiry.nextAt = m.inquiry.yieldUntil
 	case m.startWaitExcludes(m.self.Address): // this node would refuse its own proposal
 		m.inquiry.nextAt = m.startWaitEnd
 	case m.supportsOther(m.self.Voter()): // the support of the others ends at about the same time

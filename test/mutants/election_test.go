@@ -481,7 +481,7 @@ var election = []Mutant{
 		Rule: "6, slow disks: a node yields to no election after it has ended",
 		Edits: []Edit{{
 			File: "statemachine/state.go",
-			Old:  "m.pace.yieldUntil = m.now //",
+			Old:  "m.inquiry.yieldUntil = m.now //",
 			New:  "//",
 		}},
 	},
@@ -518,7 +518,7 @@ var election = []Mutant{
 		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
 		Edits: []Edit{{
 			File: "statemachine/waits.go",
-			Old:  "case m.now.Before(m.pace.yieldUntil):",
+			Old:  "case m.now.Before(m.inquiry.yieldUntil):",
 			New:  "case false:",
 		}},
 		Test: "TestElectionsOutlastSlowDisks",

@@ -124,6 +124,20 @@ func TestVoterDoesNotAskSeedsDuringAnElection(t *testing.T) {
 	}
 }
 
+// A voter that granted a proposal does not ask while the other voters may still save.
+func TestVoterThatGrantedOutlastsSlowSaves(t *testing.T) {
+	b, save := aFollower(t, 5), 700*time.Millisecond
+	b.run(b.timings.LeaseTimeout + 1) // until the wait after its start is over
+	b.hand(ended(2))
+	b.untilSent(time.Second, message.KindLeaderStatusQuery)
+	id := last[message.LeaderStatusQuery](b).ID
+	b.hand(event(1, member.Claim{}, message.LeaderStatusQueryResponse{ID: id, Save: save}))
+	b.hand(event(1, member.Claim{}, pre(1, 4)))
+	if took := b.untilSent(time.Minute, message.KindLeaderStatusQuery); took < 4*save {
+		t.Errorf("asked again %v after the vote, want at least %v", took, 4*save)
+	}
+}
+
 // answerThird hands n3 the answers of other nodes to its last question: none has a healthy leader.
 func (b *bus) answerThird(from ...int) {
 	b.t.Helper()

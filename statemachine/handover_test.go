@@ -273,6 +273,32 @@ func TestADeadSuccessorIsNotElected(t *testing.T) {
 	}
 }
 
+// The wait for a named successor outlasts its own saves, not those of another member.
+func TestADeadSuccessorIsNotAwaitedForSavesOfOthers(t *testing.T) {
+	b := formed(t, 3, 3)
+	l := b.quorate()
+	dead, slow := b.others(l)[0], b.others(l)[1]
+	var held []message.Message
+	b.cut = func(m message.Message) bool {
+		if k, ok := m.Body.(message.LeaderKeepAlive); ok && m.From.Address == addr(slow) {
+			k.Save = time.Second
+			m.Body = k
+			held = append(held, m)
+		}
+		return len(held) > 0
+	}
+	b.until(time.Minute, "keep-alive", func() bool { return len(held) > 0 })
+	b.cut = nil
+	b.deliver(held[0])
+	b.crash(dead)
+	out, err := b.nodes[l].Transfer(b.now, addr(dead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.take(b.nodes[l], out)
+	b.until(2*b.timings.HeartbeatInterval, "leader", func() bool { return b.quorate() >= 0 })
+}
+
 // A successor that reaches the leader alone would get no authority. It is not elected, and no
 // version is wasted. If it is named, this causes a delay of HeartbeatInterval.
 func TestASuccessorThatHearsNoMajorityIsNotElected(t *testing.T) {

@@ -65,11 +65,9 @@ func (m *Machine) yieldFor(now time.Time, save time.Duration) {
 
 // attemptEnd returns when the attempt fails. For a named successor, only the saves of it count.
 func (m *Machine) attemptEnd() time.Time {
-	wait := m.timing.voteTimeout(m.propose.Failures)
-	if m.asksNamed() {
-		wait = m.timing.outlastSaves(wait, m.operator.save)
-	} else {
-		wait = m.outlastSaves(wait)
+	wait, save := m.timing.voteTimeout(m.propose.Failures), m.operator.save
+	if !m.asksNamed() {
+		save = max(m.recentPace(m.pace.own), m.recentPace(m.pace.told))
 	}
-	return m.propose.sentAt.Add(wait)
+	return m.propose.sentAt.Add(m.timing.outlastVotes(wait, save))
 }

@@ -210,12 +210,19 @@ func (t timing) voteTimeout(fails int) time.Duration {
 }
 
 // outlastSaves is the wait, but at least 4 x save and that at most TTLTimeout: how long a node
-// waits for others whose saves take that long (6, slow disks). A voter that was asked by two
-// proposers saves twice before its vote, and so does a follower that gets two revisions. With a
-// shorter time no attempt succeeds on slow disks; with a longer one, a node with a slow disk waits
-// longer for dead nodes.
+// waits for others whose saves take that long (6, slow disks). A follower that gets two revisions
+// saves twice before its answer, perhaps for twice as long as this node. With a shorter time no
+// attempt succeeds on slow disks; with a longer one, a node with a slow disk waits longer for dead
+// nodes.
 func (t timing) outlastSaves(wait, save time.Duration) time.Duration {
 	return max(wait, min(4*save, t.TTLTimeout))
+}
+
+// outlastVotes is outlastSaves with 6 x save: how long a proposer waits for votes (6, slow disks).
+// A voter that three proposers asked saves three times before its vote, and each of these saves may
+// take twice as long as the last one of the proposer.
+func (t timing) outlastVotes(wait, save time.Duration) time.Duration {
+	return t.outlastSaves(wait, save+save/2)
 }
 
 // nextSave is how long the next save may take after one that took so long: as long, but at least

@@ -439,11 +439,11 @@ var election = []Mutant{
 	},
 	{
 		Name: "votes-awaited-too-briefly",
-		Rule: "6, slow disks: a proposer waits for votes for four saves",
+		Rule: "6, slow disks: a proposer waits for votes for the saves of the slowest voter",
 		Edits: []Edit{{
 			File: "statemachine/pace.go",
-			Old:  "wait = m.outlastSaves(wait)\n",
-			New:  "\n",
+			Old:  "save = max(m.recentPace(m.pace.own), m.recentPace(m.pace.told))\n",
+			New:  "save = 0\n",
 		}},
 		Test: "TestElectionsOutlastSlowDisks",
 	},
@@ -452,17 +452,18 @@ var election = []Mutant{
 		Rule: "6, leaving leader: the wait for a named successor outlasts its saves alone",
 		Edits: []Edit{{
 			File: "statemachine/pace.go",
-			Old:  "if m.asksNamed() {",
-			New:  "if false {",
+			Old:  "if !m.asksNamed() {",
+			New:  "if true {",
 		}},
+		Test: "TestADeadSuccessorIsNotAwaitedForSavesOfOthers", Package: "statemachine",
 	},
 	{
 		Name: "named-successor-awaited-too-briefly",
 		Rule: "6, leaving leader: the wait for a named successor outlasts its saves",
 		Edits: []Edit{{
 			File: "statemachine/pace.go",
-			Old:  "wait = m.timing.outlastSaves(wait, m.operator.save)\n",
-			New:  "\n",
+			Old:  "m.timing.voteTimeout(m.propose.Failures), m.operator.save\n",
+			New:  "m.timing.voteTimeout(m.propose.Failures), time.Duration(0)\n",
 		}},
 		Test: "TestNamedSuccessorsLeadOnSlowDisks",
 	},
@@ -514,6 +515,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "votes-outlast-two-saves",
+		Rule: "6, slow disks: a proposer waits for votes for six saves",
+		Edits: []Edit{{
+			File: "statemachine/timing.go",
+			Old:  "t.outlastSaves(wait, save+save/2)",
+			New:  "t.outlastSaves(wait, save)",
+		}},
+	},
+	{
 		Name: "contenders-do-not-hold-back",
 		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
 		Edits: []Edit{{
@@ -521,7 +531,7 @@ var election = []Mutant{
 			Old:  "case m.now.Before(m.inquiry.yieldUntil):",
 			New:  "case false:",
 		}},
-		Test: "TestElectionsOutlastSlowDisks",
+		Test: "TestVoterThatGrantedOutlastsSlowSaves", Package: "statemachine",
 	},
 	{
 		Name: "steps-down-during-a-save",

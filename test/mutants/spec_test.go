@@ -26,6 +26,7 @@ var unspecified = map[string]string{
 	"turn-lost-by-a-slow-answer":          "when a node proposes",
 	"asked-follower-leaves":               "when a node asks",
 	"no-voter-yields":                     "when a node asks",
+	"votes-outlast-two-saves":             "when a node proposes",
 	"yields-without-end":                  "when a node asks",
 	"joins-an-ended-run":                  "views and claims",
 	"seeds-asked-during-an-election":      "when a node asks",

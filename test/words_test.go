@@ -243,8 +243,8 @@ func TestPlainWordsFindsThem(t *testing.T) {
 }
 
 // These are the word limits of README.md and of docs. The limit of docs excludes the protocol, the
-// generated list of log lines, the decisions, and the runbooks, of which an operator opens one at a
-// time. The goal for docs was 20,000; 1,500 are for compatibility, drills, regions and proxies, and
+// generated lists of log lines and of reports, the decisions, and the runbooks, of which an
+// operator opens one at a time. The goal for docs was 20,000; 1,500 are for compatibility, drills, regions and proxies, and
 // 500 for what a newcomer could not find in events.md.
 const (
 	maxDocsWords   = 23_000
@@ -265,7 +265,7 @@ func TestDocsWordCount(t *testing.T) {
 		case f.path == "README.md":
 			readme = n
 		case path.Ext(f.path) != ".md" || !strings.HasPrefix(f.path, "docs/"):
-		case f.path == "docs/protocol.md" || f.path == "docs/logs.md":
+		case f.path == "docs/protocol.md", f.path == "docs/logs.md", f.path == "docs/field.md":
 		case strings.HasPrefix(f.path, "docs/decisions/"), strings.HasPrefix(f.path, "docs/runbooks/"):
 		default:
 			docs += n

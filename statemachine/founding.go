@@ -41,7 +41,7 @@ func (m *Machine) declareAt() time.Time {
 // mayDeclare reports whether this seed may become provisional leader now.
 func (m *Machine) mayDeclare() bool {
 	if m.role != member.Seeking || !m.isSeed || m.cfg.JoinOnly || m.operator.leaving ||
-		m.join.since.IsZero() || !m.join.target.IsZero() {
+		m.join.since.IsZero() || !m.join.target.IsZero() || m.isProposing() {
 		return false
 	}
 	if t := m.join.leaderNamedAt; !t.IsZero() && m.now.Sub(t) < m.timing.namedLeaderTimeout() {

@@ -524,6 +524,15 @@ var election = []Mutant{
 		}},
 	},
 	{
+		Name: "declared-during-its-proposal",
+		Rule: "4: a seed does not declare itself while its proposal is under way",
+		Edits: []Edit{{
+			File: "statemachine/founding.go",
+			Old:  " || m.isProposing() {",
+			New:  " {",
+		}},
+	},
+	{
 		Name: "contenders-do-not-hold-back",
 		Rule: "6, slow disks: a node that granted a proposal does not ask for four saves",
 		Edits: []Edit{{

@@ -40,6 +40,7 @@ var unspecified = map[string]string{
 	"founds-beside-a-state":               "lost stores of a majority",
 	"silent-successor-elected":            "which successor is proposed costs time only",
 	"provisional-leader-ends-a-hand-over": "when a node proposes",
+	"declared-during-its-proposal":        "provisional leaders",
 	"stands-while-it-hands-over":          "when a node proposes",
 	"stopped-leader-is-silent":            "a message may be lost",
 	"followers-wait-for-no-successor":     "when a node asks",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -111,6 +112,11 @@ func TestBarrierWithoutAParty(t *testing.T) {
 		for _, parties := range []int{0, maxParties + 1} {
 			if _, err := NewBarrier(table.Store("a"), "x", parties); err == nil {
 				t.Errorf("%d parties: no error", parties)
+			}
+		}
+		for _, name := range []string{"", "j/", strings.Repeat("x", 300)} {
+			if _, err := NewBarrier(table.Store("a"), name, 2); err == nil {
+				t.Errorf("name %.10q: no error", name)
 			}
 		}
 	})

@@ -35,7 +35,7 @@ func LeaderKey(job string) (string, error) {
 }
 
 // LockKey returns the key of the record that the holder of a lock of a job owns.
-func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name) }
+func LockKey(job, name string) (string, error) { return namedKey(job, "latch/", name, "") }
 
 // PermitKeys returns the keys of the records that the holders of a semaphore's permits own. key is
 // the LockKey of the semaphore.
@@ -52,16 +52,16 @@ func PermitKeys(key string, permits int) []string {
 
 // QueueKey returns the key of the record that a caller owns while it waits for a lock of a job.
 func QueueKey(job, name, caller string) (string, error) {
-	return namedKey(job, "queue/", name+"/"+caller)
+	return namedKey(job, "queue/", name, "/"+caller)
 }
 
 // BarrierKey returns the key of the record that a caller owns at a barrier of a job.
 func BarrierKey(job, name, caller string) (string, error) {
-	return namedKey(job, "barrier/", name+"/"+caller)
+	return namedKey(job, "barrier/", name, "/"+caller)
 }
 
 // DisabledKey returns the key of the record that exists while a member may not lead a job.
-func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id) }
+func DisabledKey(job, id string) (string, error) { return namedKey(job, "disabled/", id, "") }
 
 // HostKey returns the key of the record that exists while the members of a host may not lead a
 // job.
@@ -70,7 +70,7 @@ func HostKey(job, host string) (string, error) {
 		return "", fmt.Errorf("the host %.300q must be a host name or an IP address, without a port",
 			host)
 	}
-	return namedKey(job, "host/", host)
+	return namedKey(job, "host/", host, "")
 }
 
 // IsOnHost reports whether id is the address of a member on the host.
@@ -106,15 +106,16 @@ func EnabledOps(prefix, id string) (ops []record.Op) {
 	return ops
 }
 
-func namedKey(job, kind, name string) (string, error) {
+// namedKey returns the key of a record of a job, which ends with the name and a suffix.
+func namedKey(job, kind, name, suffix string) (string, error) {
 	prefix, err := JobPrefix(job)
 	if err != nil {
 		return "", err
 	}
-	key := prefix + kind + name
+	key := prefix + kind + name + suffix
 	if name == "" || !member.IsKey(key) {
 		return "", fmt.Errorf("the name %.300q must be 1 to %d bytes and printable", name,
-			member.MaxKeyBytes-len(prefix)-len(kind))
+			member.MaxKeyBytes-len(prefix)-len(kind)-len(suffix))
 	}
 	return key, nil
 }

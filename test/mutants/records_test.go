@@ -194,7 +194,7 @@ var records = []Mutant{
 		Name: "permit-taken-without-place",
 		Rule: "10, queues: a permit is taken only with the place in the queue",
 		Edits: []Edit{{
-			File: "lock/caller.go",
+			File: "lock/queue.go",
 			Old:  "free[p.before], place, record.Op{Kind: record.Drop, Key: place.Key})",
 			New:  "free[p.before], record.Op{Kind: record.Drop, Key: place.Key})",
 		}},
@@ -204,7 +204,7 @@ var records = []Mutant{
 		Name: "unsure-permit-forgotten",
 		Rule: "10, queues: after an unknown outcome a caller settles it before it takes another permit",
 		Edits: []Edit{{
-			File: "lock/caller.go",
+			File: "lock/queue.go",
 			Old:  "	if c.permit != nil { // the records may not show it yet\n",
 			New:  "	if c.permit == c.place {\n",
 		}},
@@ -214,7 +214,7 @@ var records = []Mutant{
 		Name: "permit-forgotten-when-set-again",
 		Rule: "10, queues: a caller that sets its permit again drops it, even if that commit is refused",
 		Edits: []Edit{{
-			File: "lock/caller.go",
+			File: "lock/queue.go",
 			Old:  "	if c.permit == nil { // otherwise",
 			New:  "	if c.session != nil { // otherwise",
 		}},
@@ -224,7 +224,7 @@ var records = []Mutant{
 		Name: "place-forgotten",
 		Rule: "10, queues: a permit is taken without a place only if there is none",
 		Edits: []Edit{{
-			File: "lock/caller.go",
+			File: "lock/queue.go",
 			Old:  "takePermit(ctx, free[p.before], place)",
 			New:  "takePermit(ctx, free[p.before])",
 		}},
@@ -234,7 +234,7 @@ var records = []Mutant{
 		Name: "reader-beside-a-writer",
 		Rule: "10, queues: a reader takes no permit while a writer has one, and the other way round",
 		Edits: []Edit{{
-			File: "lock/caller.go",
+			File: "lock/queue.go",
 			Old:  "range append(c.shunned[:len(c.shunned):len(c.shunned)], key) {",
 			New:  "range []string{key} {",
 		}},

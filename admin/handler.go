@@ -214,48 +214,6 @@ func (h *handler) isForeign(r *http.Request) bool {
 	return h.sameSite.Check(&unsafe) != nil
 }
 
-// serveLive responds 200 if the status of the node can be read.
-func (h *handler) serveLive(w http.ResponseWriter, r *http.Request) {
-	if _, err := readQuery(r); err != nil {
-		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
-		return
-	}
-	h.readStatus()
-	writeOK(w)
-}
-
-// serveReady responds 200 if this process is an active member of a cluster with an elected leader,
-// and can save. The node stays ready during an election, since otherwise every failover would take
-// all nodes out of service. A load balancer for the leader uses ?leader.
-func (h *handler) serveReady(w http.ResponseWriter, r *http.Request) {
-	want, err := readQuery(r, wantQuorum, wantLeader, wantVotes)
-	if err != nil {
-		adminapi.WriteError(w, http.StatusBadRequest, adminapi.CodeBadQuery, err.Error())
-		return
-	}
-	node := h.node.Status()
-	s := adminapi.StatusOf(node, h.build)
-	_, quorate := s.LeaderOf()
-	switch {
-	case node.Self.Status != member.Active || node.Provisional:
-		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotActive,
-			addReason("this node is not an active member of its cluster yet", s))
-	case node.NotSaving != "" && (want[wantVotes] || !want[wantLeader] || !s.IsLeader()):
-		// The leader keeps its work while it has authority: no other node could do it.
-		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotSaving, node.NotSaving)
-	case want[wantVotes] && node.VoteWait > 0:
-		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotVoting, fmt.Sprintf(
-			"this node has just started: it can vote in %v", node.VoteWait))
-	case (want[wantQuorum] || want[wantVotes] || want[wantLeader]) && !quorate:
-		noQuorum(w, s)
-	case want[wantLeader] && !s.IsLeader():
-		adminapi.WriteError(w, http.StatusServiceUnavailable, adminapi.CodeNotLeader,
-			"this node is not the leader; "+s.View.Leader.String()+" is")
-	default:
-		writeOK(w)
-	}
-}
-
 // Query parameters of /readyz, of /v1/members, and of /v1/jobs, which ignores all others.
 const (
 	wantQuorum = "quorum"

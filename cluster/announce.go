@@ -34,10 +34,8 @@ const (
 	// LeaderTimeout. In most cases they know, and an election would share the processors with these
 	// connections.
 	relayTime = 200 * time.Millisecond
-	// goneTimeout is how long to wait for the lock of a process that has been killed, and lockPause
-	// the pause between two attempts to take it.
+	// goneTimeout is how long to wait for the lock of a process that has been killed.
 	goneTimeout = 100 * time.Millisecond
-	lockPause   = 5 * time.Millisecond
 )
 
 // ErrRunning is the error of AnnounceEnd if a process has the lock of DataDir: the next run, or one
@@ -146,23 +144,6 @@ func (c Config) CheckAnnounce() error {
 		return fieldErrorf("DataDir", "%w", err)
 	}
 	return nil
-}
-
-// openFile opens the store in a directory. If another process has it, openFile tries again until
-// the timeout: a process that was killed a moment ago may not be gone yet, and AnnounceEnd keeps
-// the lock for a few milliseconds.
-func openFile(ctx context.Context, dir string, timeout time.Duration) (*store.File, error) {
-	for late := time.Now().Add(timeout); ; {
-		s, err := store.OpenFile(dir)
-		if !errors.Is(err, store.ErrLocked) || !time.Now().Before(late) {
-			return s, err
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
 }
 
 // told is a member and whether it knows.

@@ -5,6 +5,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -24,6 +25,9 @@ import (
 // startTimeout is how long Start waits for a process that locks the data directory, which may just
 // announce the end of the last run.
 const startTimeout = 500 * time.Millisecond
+
+// lockPause is the pause between two attempts to lock the data directory.
+const lockPause = 5 * time.Millisecond
 
 // openStore opens the store in the data directory, or a store in memory if no directory is
 // configured.
@@ -47,6 +51,23 @@ func (n *Node) openStore(ctx context.Context) (store.Store, error) {
 		return nil, fmt.Errorf("cluster: %w", fieldErrorf("DataDir", "%s: %w", n.cfg.DataDir, err))
 	}
 	return s, nil
+}
+
+// openFile opens the store in a directory. If another process has it, openFile tries again until
+// the timeout: a process that was killed a moment ago may not be gone yet, and AnnounceEnd keeps
+// the lock for a few milliseconds.
+func openFile(ctx context.Context, dir string, timeout time.Duration) (*store.File, error) {
+	for late := time.Now().Add(timeout); ; {
+		s, err := store.OpenFile(dir)
+		if !errors.Is(err, store.ErrLocked) || !time.Now().Before(late) {
+			return s, err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // beginRun loads the store and saves the identity of this run before any other node sees it. A used

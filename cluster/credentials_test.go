@@ -223,7 +223,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, both) })
 		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
-			simnet.Write(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
+			simnet.WritePair(r.t, next.Issue(host, nil), c.TLSCert, c.TLSKey)
 		})
 		r.rotateCredentials(0, func(_ int, c *Config) { write(c.TLSCA, read(next.Path)) })
 		time.Sleep(30 * time.Second)
@@ -233,7 +233,7 @@ func TestAuthorityInTwoRounds(t *testing.T) {
 		before := r.nodes[0].Status().Transport.Handshakes["established"]
 		r.rotateCredentials(0, func(_ int, c *Config) {
 			host, _, _ := strings.Cut(c.Addr, ":")
-			simnet.Write(r.t, next.Issue(host, func(x *x509.Certificate) {
+			simnet.WritePair(r.t, next.Issue(host, func(x *x509.Certificate) {
 				x.NotAfter = time.Now().Add(time.Hour)
 			}), c.TLSCert, c.TLSKey)
 		})
@@ -384,7 +384,7 @@ func TestCertificatesExpireUnderTraffic(t *testing.T) {
 	var pki *simnet.Authority // made when the clock of the test runs
 	renew := func(t *testing.T, c Config) {
 		host, _, _ := strings.Cut(c.Addr, ":")
-		simnet.Write(t, pki.Issue(host, func(x *x509.Certificate) {
+		simnet.WritePair(t, pki.Issue(host, func(x *x509.Certificate) {
 			x.NotAfter = time.Now().Add(life)
 		}), c.TLSCert, c.TLSKey)
 	}

@@ -116,7 +116,8 @@ func (n *Node) Events(ctx context.Context) iter.Seq[Event] {
 
 // WaitActive blocks until a quorate leader has at least the given number of active members. The
 // members of a provisional leader do not count, since its view may be discarded when a leader is
-// elected.
+// elected. If the node stops, the error wraps that of Node.Err. If ctx is done first, it wraps the
+// cause of ctx, and ErrNoQuorum if there is no quorate leader.
 func (n *Node) WaitActive(ctx context.Context, count int) error {
 	for {
 		s, changed := n.snapshots.watch()

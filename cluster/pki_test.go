@@ -34,7 +34,7 @@ func pkiConfig(t *testing.T, i int, pki *simnet.Authority) Config {
 	c.Secret = nil
 	c.TLSCA, c.TLSCert, c.TLSKey = pki.Path, filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 	host, _, _ := strings.Cut(c.Addr, ":")
-	simnet.Write(t, pki.Issue(host, nil), c.TLSCert, c.TLSKey)
+	simnet.WritePair(t, pki.Issue(host, nil), c.TLSCert, c.TLSKey)
 	return c
 }
 
@@ -42,7 +42,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 	pki, other := simnet.NewAuthority(t), simnet.NewAuthority(t)
 	encrypted := "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
 	issue := func(c *Config, name string, edit func(*x509.Certificate)) {
-		simnet.Write(t, pki.Issue(name, edit), c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, pki.Issue(name, edit), c.TLSCert, c.TLSKey)
 	}
 	write := func(path, text string) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -79,7 +79,7 @@ func TestValidateReadsCertificates(t *testing.T) {
 		{"no key in PEM", func(c *Config) { write(c.TLSKey, "key") }, "contains no PEM private key"},
 		{"encrypted", func(c *Config) { write(c.TLSKey, encrypted) }, "openssl pkey"},
 		{"key of another", func(c *Config) {
-			simnet.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
+			simnet.WritePair(t, pki.Issue("10.0.0.1", nil), c.TLSCert+"2", c.TLSKey)
 		}, "does not match TLSCert"},
 		{"expired", func(c *Config) {
 			issue(c, "10.0.0.1", func(x *x509.Certificate) { x.NotAfter = time.Now().Add(-time.Second) })
@@ -170,7 +170,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		first := serial()
 		later := func(x *x509.Certificate) { x.NotAfter = x.NotAfter.Add(time.Hour) }
 		next := pki.Issue("10.0.0.1", later)
-		simnet.Write(t, next, c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, next, c.TLSCert, c.TLSKey)
 		if got := serial(); got != first {
 			t.Error("the files were read again within a second")
 		}
@@ -183,11 +183,11 @@ func TestCertificatesAreRenewed(t *testing.T) {
 		}
 		log.wants("TLS files have changed: new handshakes use them", 1)
 		for i, bad := range []func(){
-			func() { simnet.Write(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
-			func() { simnet.Write(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
+			func() { simnet.WritePair(t, pki.Issue("10.0.0.1", nil), c.TLSCert, c.TLSKey+"2") },
+			func() { simnet.WritePair(t, pki.Issue("10.0.0.2", nil), c.TLSCert, c.TLSKey) },
 			func() { _ = os.Remove(c.TLSCert) },
 			func() { // partly repaired; the remaining fault is reported too
-				simnet.Write(t, next, c.TLSCert, c.TLSKey)
+				simnet.WritePair(t, next, c.TLSCert, c.TLSKey)
 				_ = os.Chmod(c.TLSKey, 0o644)
 			},
 			func() { _ = os.Remove(c.TLSKey) },
@@ -201,7 +201,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 			}
 			log.wants("cannot load the TLS files; keeping the previous certificate", i+1)
 		}
-		simnet.Write(t, next, c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, next, c.TLSCert, c.TLSKey)
 		time.Sleep(tlsfiles.ReadInterval)
 		serial()
 		log.wants("cannot load the TLS files; keeping the previous certificate", 5) // as before
@@ -225,7 +225,7 @@ func TestCertificateThatBeginsLater(t *testing.T) {
 		later := pki.Issue("10.0.0.1", func(x *x509.Certificate) {
 			x.NotBefore = time.Now().Add(10 * time.Second)
 		})
-		simnet.Write(t, later, c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, later, c.TLSCert, c.TLSKey)
 		for _, after := range []time.Duration{5 * time.Second, 6 * time.Second} {
 			before := time.Now()
 			time.Sleep(after)
@@ -253,7 +253,7 @@ func testNobodyRenews(t *testing.T, life time.Duration) {
 	pki := simnet.NewAuthority(t)
 	c := pkiConfig(t, 1, pki)
 	begin := time.Now()
-	simnet.Write(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
+	simnet.WritePair(t, pki.Issue("10.0.0.1", func(x *x509.Certificate) {
 		x.NotBefore, x.NotAfter = begin, begin.Add(life)
 	}), c.TLSCert, c.TLSKey)
 	s, err := c.parse()
@@ -315,7 +315,7 @@ func TestCertificateOfManyNames(t *testing.T) {
 		}
 		for i := range 2 {
 			c := pkiConfig(t, i+1, pki)
-			simnet.Write(t, large, c.TLSCert, c.TLSKey)
+			simnet.WritePair(t, large, c.TLSCert, c.TLSKey)
 			n, err := Start(t.Context(), c, WithSocket(p.Open), WithClock(time.Now))
 			if err != nil {
 				t.Fatal(err)
@@ -328,7 +328,7 @@ func TestCertificateOfManyNames(t *testing.T) {
 			}
 		}
 		c := pkiConfig(t, 1, pki)
-		simnet.Write(t, names(tlsfiles.MaxChainBytes+30), c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, names(tlsfiles.MaxChainBytes+30), c.TLSCert, c.TLSKey)
 		configCase{"too large", c, "leave out names"}.check(t)
 	})
 }
@@ -384,7 +384,7 @@ func TestWholeStackWithCertificates(t *testing.T) {
 		renew := func(i int) {
 			host, _, _ := strings.Cut(configs[i].Addr, ":")
 			renewed := pki.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(life) })
-			simnet.Write(t, renewed, configs[i].TLSCert, configs[i].TLSKey)
+			simnet.WritePair(t, renewed, configs[i].TLSCert, configs[i].TLSKey)
 		}
 		for i := range nodes {
 			configs[i] = pkiConfig(t, i+1, pki)
@@ -454,7 +454,7 @@ func TestAuthorityAddedAndRemoved(t *testing.T) {
 		c := r.configs[2]
 		host, _, _ := strings.Cut(c.Addr, ":")
 		write(append(bytes.Clone(authorities), added...))
-		simnet.Write(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
+		simnet.WritePair(r.t, other.Issue(host, nil), c.TLSCert, c.TLSKey)
 		r.nodes[2].net.ReplaceConns()
 		time.Sleep(15 * time.Second)
 		r.checkLeader(r.nodes[0].Status().Token)

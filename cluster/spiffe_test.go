@@ -22,7 +22,7 @@ func spiffeConfig(t *testing.T, i int, pki *simnet.Authority, id string) Config 
 	t.Helper()
 	c := pkiConfig(t, i, pki)
 	c.TLSSPIFFE = id
-	simnet.Write(t, pki.Issue(id, nil), c.TLSCert, c.TLSKey)
+	simnet.WritePair(t, pki.Issue(id, nil), c.TLSCert, c.TLSKey)
 	return c
 }
 
@@ -40,7 +40,7 @@ func TestWholeStackWithSVIDs(t *testing.T) {
 		rotate := func(pki *simnet.Authority) {
 			for _, c := range configs {
 				renewed := pki.Issue(spiffeID, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(life) })
-				simnet.Write(t, renewed, c.TLSCert, c.TLSKey)
+				simnet.WritePair(t, renewed, c.TLSCert, c.TLSKey)
 			}
 		}
 		for i := range nodes {
@@ -115,7 +115,7 @@ func TestValidateSPIFFE(t *testing.T) {
 		"https://example.org/athena":       "must be a SPIFFE ID",
 	} {
 		c := spiffeConfig(t, 1, pki, spiffeID)
-		simnet.Write(t, pki.Issue(strings.ReplaceAll(id, "%", ""), nil), c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, pki.Issue(strings.ReplaceAll(id, "%", ""), nil), c.TLSCert, c.TLSKey)
 		c.TLSSPIFFE = id
 		err := c.Validate()
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

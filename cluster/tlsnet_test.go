@@ -198,7 +198,7 @@ func TestWholeStackOverTLSWithCertificates(t *testing.T) {
 	for i := range configs {
 		c, dir := &configs[i], t.TempDir()
 		c.TLSCA, c.TLSCert, c.TLSKey = pki.Path, filepath.Join(dir, "cert"), filepath.Join(dir, "key")
-		simnet.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
 	}
 	exerciseCluster(t, startOverTLS(t, configs))
 }

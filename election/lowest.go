@@ -94,7 +94,8 @@ func (s *lowestSource) State() (leader.State, <-chan struct{}) {
 }
 
 // Resign implements leader.Source. The member keeps declaring itself leader until its work has
-// returned, so that no other member starts work earlier.
+// returned, so that no other member starts work earlier. It ignores the pause: this rule, not the
+// member, chooses who leads.
 func (s *lowestSource) Resign(t leader.Term, _ error, _ time.Duration) error {
 	s.mu.Lock()
 	lease, was := s.lease, s.shown

@@ -248,7 +248,8 @@ func RequestLeader[Resp any](ctx context.Context, o *Observer, req any) (resp Re
 }
 
 // JobLeader returns the leader of a job of package election as the followed member sees it, or the
-// zero Holder if no member leads it.
+// zero Holder if no member leads it. JobLeader blocks until a member has answered or ctx is done;
+// then it returns the error of the last attempt. After Close the error is leader.ErrClosed.
 func (o *Observer) JobLeader(ctx context.Context, job string) (leader.Holder, error) {
 	key, err := holding.LeaderKey(job)
 	if err != nil {

@@ -121,7 +121,7 @@ func TestObserverCertificates(t *testing.T) {
 			Addr: freeAddress(t), TLSCA: pki.Path, TLSCert: filepath.Join(dir, "cert"),
 			TLSKey: filepath.Join(dir, "key"),
 		}
-		simnet.Write(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
+		simnet.WritePair(t, pki.Issue("127.0.0.1", nil), c.TLSCert, c.TLSKey)
 		startAlone(t, open, c)
 		for _, o := range []struct {
 			certificate *tls.Certificate

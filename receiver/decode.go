@@ -146,7 +146,8 @@ func (d *decoder) decodeValue(s *shape, v reflect.Value) error {
 	return fmt.Errorf("%s does not fit into %v", found, s.typ)
 }
 
-// checkLength checks the length of a list or a map. Each of its elements takes at least one byte.
+// checkLength refuses a length that exceeds the rest of the payload: each element of a list or map,
+// and each byte of a string or binary, takes at least one byte. It returns err if that is not nil.
 func (d *decoder) checkLength(n int, err error) (int, error) {
 	if err == nil && n > d.in.Len() {
 		err = io.ErrUnexpectedEOF

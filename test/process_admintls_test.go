@@ -29,7 +29,7 @@ func (c *adminTLS) file(name string) string { return filepath.Join(c.dir, name) 
 // issue writes a certificate NAME.pem and its key NAME.key, valid for a time.
 func (c *adminTLS) issue(a *simnet.Authority, name, host string, valid time.Duration) {
 	cert := a.Issue(host, func(x *x509.Certificate) { x.NotAfter = time.Now().Add(valid) })
-	simnet.Write(c.t, cert, c.file(name+".pem"), c.file(name+".key"))
+	simnet.WritePair(c.t, cert, c.file(name+".pem"), c.file(name+".key"))
 }
 
 // write writes the configuration of the admin API.

@@ -125,7 +125,7 @@ func TestHAProxyTLS(t *testing.T) {
 		return newProxied(t, func(i int) ([]string, []adminclient.Option) {
 			a, host := issue(i)
 			cert, key := filepath.Join(dir, host+".pem"), filepath.Join(dir, host+".key")
-			simnet.Write(t, a.Issue(host, nil), cert, key)
+			simnet.WritePair(t, a.Issue(host, nil), cert, key)
 			return []string{"--admin-cert", cert, "--admin-key", key, "--admin-client-ca", clients.Path},
 				[]adminclient.Option{adminclient.WithTLS(&tls.Config{
 					RootCAs: a.Pool(), ServerName: host,

@@ -278,7 +278,7 @@ func TestProcessCertificatesAreReplaced(t *testing.T) {
 					expired = x.NotAfter
 				}
 			})
-			simnet.Write(t, made, file(i, "cert"), file(i, "key"))
+			simnet.WritePair(t, made, file(i, "cert"), file(i, "key"))
 		}
 		return fmt.Sprintf("tls-ca: %s\ntls-cert: %s\ntls-key: %s",
 			file(i, "ca"), file(i, "cert"), file(i, "key"))

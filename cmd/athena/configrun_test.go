@@ -76,7 +76,7 @@ func (s scene) store(cluster string) {
 func (s scene) certificates(host string) {
 	pki := simnet.NewAuthority(s.t)
 	s.must(os.Rename(pki.Path, s.path("ca")))
-	simnet.Write(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
+	simnet.WritePair(s.t, pki.Issue(host, nil), s.path("cert"), s.path("key"))
 }
 
 // tree lists all readable paths with their mode and size.

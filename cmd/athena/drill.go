@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -255,17 +256,15 @@ func (w *drillWatch) observeLeader(s adminapi.Status, at time.Duration) {
 }
 
 // silenceBefore returns the time from the last word of the former leader to the authority of the
-// next one. It is 0 if the node that saw the election followed no leader before.
+// next one. It is 0 if the node that saw the election followed no leader before, or noticed the end
+// of its authority before its silence.
 func silenceBefore(e adminapi.Election) time.Duration {
-	after := map[string]float64{}
-	for _, s := range e.Steps {
-		after[s.Name] = s.AfterMS
-	}
-	heard, ok := after["heard"]
-	if !ok {
+	heard := slices.IndexFunc(e.Steps, func(s adminapi.Step) bool { return s.Name == "heard" })
+	quorate := slices.IndexFunc(e.Steps, func(s adminapi.Step) bool { return s.Name == "quorate" })
+	if heard < 0 || quorate < 0 {
 		return 0
 	}
-	return adminapi.DurationOf(after["quorate"] - heard)
+	return adminapi.DurationOf(e.Steps[quorate].AfterMS - e.Steps[heard].AfterMS)
 }
 
 // notKilled returns the error of a command that did not kill the target.

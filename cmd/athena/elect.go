@@ -42,7 +42,7 @@ func newElect() *cobra.Command {
 			if _, err := election.JobKey(args[0]); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
-			end, err := h.readArguments(cmd, args)
+			end, err := h.prepareCommand(cmd, args)
 			if err != nil {
 				return err
 			}

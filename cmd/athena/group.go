@@ -62,7 +62,7 @@ func newGroup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			end, err := h.readArguments(cmd, args)
+			end, err := h.prepareCommand(cmd, args)
 			if err != nil {
 				return err
 			}

@@ -72,8 +72,9 @@ func (h *heldVerb) checkHolder() error {
 	return nil
 }
 
-// readArguments parses the command line and starts receiving signals until end is called.
-func (h *heldVerb) readArguments(cmd *cobra.Command, args []string) (end func(), err error) {
+// prepareCommand checks the flags, makes the client and the command, and receives signals until end
+// is called.
+func (h *heldVerb) prepareCommand(cmd *cobra.Command, args []string) (end func(), err error) {
 	if h.killAfter <= 0 {
 		return nil, cli.Usage(fmt.Errorf("--kill-after %v: must be positive", h.killAfter))
 	}

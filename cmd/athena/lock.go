@@ -73,7 +73,7 @@ func newLock() *cobra.Command {
 			if _, err := lock.Key(job + "/" + name); err != nil {
 				return cli.Usage(fmt.Errorf("NAME %q: %w", args[0], err))
 			}
-			end, err := h.readArguments(cmd, args)
+			end, err := h.prepareCommand(cmd, args)
 			if err != nil {
 				return err
 			}

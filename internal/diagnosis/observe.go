@@ -121,12 +121,12 @@ func (o *Reporter) Observe(t Turn) Changes {
 		c.Cause = election.Cause
 	}
 	o.Metrics.addTurn(t.Traces, c.Members, election, o.cfg.Self)
-	o.logTurn(t, c, election)
+	o.logTurn(t, election)
 	return c
 }
 
 // logTurn logs what happened in a turn.
-func (o *Reporter) logTurn(t Turn, c Changes, election Election) {
+func (o *Reporter) logTurn(t Turn, election Election) {
 	ended := !election.IsZero()
 	o.logTraces(t.Traces, ended)
 	if ended {

@@ -123,8 +123,8 @@ func (a *Authority) Issue(name string, edit func(*x509.Certificate)) *tls.Certif
 	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-// Write writes a certificate and its key to two files.
-func Write(t testing.TB, c *tls.Certificate, certPath, keyPath string) {
+// WritePair writes the leaf certificate of c and its key to two PEM files.
+func WritePair(t testing.TB, c *tls.Certificate, certPath, keyPath string) {
 	t.Helper()
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {

@@ -155,7 +155,9 @@ func (c *conn) acceptKind(k transport.Kind) (*quic.ReceiveStream, error) {
 	}
 }
 
-// acceptNext accepts one stream, unless the stream of kind k has already been accepted.
+// acceptNext accepts the stream of kind c.next and keeps it for its reader. It accepts none if that
+// of kind k has arrived: another reader may have accepted it before this one held c.accepting, and
+// no further stream may come. The caller must hold c.accepting.
 func (c *conn) acceptNext(k transport.Kind) error {
 	if len(c.accepted[k]) > 0 {
 		return nil

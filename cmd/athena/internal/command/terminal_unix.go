@@ -86,10 +86,10 @@ func (g *processGroup) pauseAlong() {
 }
 
 // signalOwnGroup sends a signal to the group of this process, and waits until this process has
-// received another.
-func signalOwnGroup(s, until syscall.Signal) {
+// received the signal effect, for at most effectTimeout.
+func signalOwnGroup(s, effect syscall.Signal) {
 	received := make(chan os.Signal, 1)
-	signal.Notify(received, until)
+	signal.Notify(received, effect)
 	defer signal.Stop(received)
 	_ = syscall.Kill(0, s)
 	select {

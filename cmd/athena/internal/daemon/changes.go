@@ -39,15 +39,14 @@ func (d *daemon) noteChanges(
 	return changed, fixed
 }
 
-// keepBefore notes that the value in use of a changed key is still that of before, and returns the
-// other changed keys.
-func (d *daemon) keepBefore(before []settings.Effective, changed []string, key string) []string {
+// restoreInUse undoes noteChanges for a key whose change failed, so that the next reload tries it
+// again.
+func (d *daemon) restoreInUse(before []settings.Effective, key string) {
 	for i, e := range before {
 		if e.Key == key {
 			d.inUse[i] = e
 		}
 	}
-	return slices.DeleteFunc(changed, func(one string) bool { return one == key })
 }
 
 // noteOverrides notes which keys of the file have no effect, and returns those that have changed,

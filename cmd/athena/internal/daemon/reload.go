@@ -60,7 +60,8 @@ func (d *daemon) reloadConfig(ctx context.Context, node *cluster.Node) {
 	}
 	if slices.Contains(changed, "preference") {
 		if err := node.Prefer(ctx, config.Preference); err != nil {
-			changed = d.keepBefore(before, changed, "preference")
+			d.restoreInUse(before, "preference")
+			changed = slices.DeleteFunc(changed, func(key string) bool { return key == "preference" })
 			d.log.Warn("cannot complete the change of a key: the next reload tries again",
 				slog.String("keys", "preference"), slog.Any("error", settings.InFlags(err, flags)))
 		}

@@ -47,39 +47,41 @@ func (s *adminSettings) define(f *pflag.FlagSet) {
 		"PEM file with the CA certificates of clients of the admin API, which then need a certificate")
 }
 
-// checkAdmin checks the address of the admin API and reads its files.
-func (s *adminSettings) checkAdmin(found *faults) {
+// readAdmin reads the files of the admin API and checks its address.
+func (s *adminSettings) readAdmin(found *faults) {
 	if s.Admin == AdminOff {
 		found.checkThat(!s.AdminWrite || found.isBroken("admin"), "admin-write",
 			" needs an admin API: set --admin")
 		return
 	}
-	var err error
-	if s.tokenFile != "" {
-		s.token, err = admin.ReadToken(s.tokenFile)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: create it with: athena secret new %s", err, s.tokenFile)
-		}
-		if found.checkThat(err == nil, "admin-token-file", ": %w", err); err != nil {
-			return // without a second fault for the missing token
-		}
+	if !s.readToken(found) || !s.readCertificates(found) {
+		return // without further faults for what is missing now
 	}
-	before := len(found.list)
-	s.readCertificates(found)
-	if len(found.list) > before {
-		return
+	err := adminapi.CheckListen(s.Admin, s.isRestricted())
+	switch {
+	case !errors.Is(err, adminapi.ErrOpen):
+		found.checkThat(err == nil, "admin", ": %w; or off", err)
+	case !found.isBroken("admin-token-file"):
+		found.checkThat(false, "admin", ": %w; or set --admin-token-file", err)
 	}
-	err = adminapi.CheckListen(s.Admin, s.isRestricted())
-	if errors.Is(err, adminapi.ErrOpen) {
-		found.checkThat(found.isBroken("admin-token-file"), "admin",
-			": %w; or set --admin-token-file", err)
-		return
-	}
-	found.checkThat(err == nil, "admin", ": %w; or off", err)
 }
 
-// readCertificates reads the files for TLS.
-func (s *adminSettings) readCertificates(found *faults) {
+// readToken reads the token, if there is one, and reports whether it could.
+func (s *adminSettings) readToken(found *faults) bool {
+	if s.tokenFile == "" {
+		return true
+	}
+	var err error
+	s.token, err = admin.ReadToken(s.tokenFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w: create it with: athena secret new %s", err, s.tokenFile)
+	}
+	found.checkThat(err == nil, "admin-token-file", ": %w", err)
+	return err == nil
+}
+
+// readCertificates reads the files for TLS, if there are any, and reports whether it could.
+func (s *adminSettings) readCertificates(found *faults) bool {
 	before := len(found.list)
 	found.checkThat(s.key != "" || s.cert == "", "admin-cert", " needs --admin-key")
 	found.checkThat(s.cert != "" || s.key == "", "admin-key", " needs --admin-cert")
@@ -87,11 +89,12 @@ func (s *adminSettings) readCertificates(found *faults) {
 	found.checkThat(s.cert == "" || !strings.HasPrefix(s.Admin, adminapi.UnixPrefix), "admin-cert",
 		": a Unix socket needs no TLS: remove it, or set --admin to host:port")
 	if s.cert == "" || len(found.list) > before {
-		return
+		return len(found.list) == before
 	}
 	pair, err := tlsfiles.ReadPair(s.cert, s.key, time.Now())
-	if found.checkThat(err == nil, "admin-cert", ": %w", err); err != nil {
-		return
+	if err != nil {
+		found.checkThat(false, "admin-cert", ": %w", err)
+		return false
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair},
@@ -99,11 +102,13 @@ func (s *adminSettings) readCertificates(found *faults) {
 	}
 	if s.clientCA != "" {
 		config.ClientCAs, err = tlsfiles.ReadAuthorities(s.clientCA)
-		if found.checkThat(err == nil, "admin-client-ca", ": %w", err); err != nil {
-			return
+		if err != nil {
+			found.checkThat(false, "admin-client-ca", ": %w", err)
+			return false
 		}
 	}
 	s.tls.Store(config)
+	return true
 }
 
 // isRestricted reports whether requests need a token or a certificate.

@@ -343,7 +343,7 @@ func (s *Settings) resolveConfig(found *faults) cluster.Config {
 	found.checkThat(slices.Contains([]string{"debug", "info", "warn", "error"}, s.LogLevel),
 		"log-level",
 		" %q: must be debug, info, warn or error", s.LogLevel)
-	s.checkAdmin(found)
+	s.readAdmin(found)
 	s.readSecrets(&c, found)
 	found.addInvalid(c.Validate())
 	if len(found.list) == 0 && !c.Memory && c.DataDir == "" {

@@ -68,7 +68,7 @@ func TestResolve(t *testing.T) {
 func TestResolveCertificates(t *testing.T) {
 	pki := simnet.NewAuthority(t)
 	cert, key := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	simnet.Write(t, pki.Issue("10.0.0.1", nil), cert, key)
+	simnet.WritePair(t, pki.Issue("10.0.0.1", nil), cert, key)
 	got := resolve(t, map[string]string{"ATHENA_TLS_CA": pki.Path}, "--addr", "10.0.0.1:7000",
 		"--size", "1", "--tls-cert", cert, "--tls-key", key)
 	if got.TLSCA != pki.Path || got.TLSCert != cert || got.TLSKey != key || got.Insecure ||

@@ -13,7 +13,9 @@ import (
 )
 
 // Records returns the records of the cluster as this node sees them. The ids of members are their
-// addresses, and Store.Members lists the active ones. Reads do not contact other nodes.
+// addresses, and Store.Members lists the active ones. Reads do not contact other nodes. A node that
+// has just started shows no records until it knows which are committed, usually within a
+// HeartbeatInterval.
 func (n *Node) Records() record.Store { return n.records }
 
 // HoldRemaining returns how long the leases of this node's records last if the leader stops

@@ -47,6 +47,8 @@ func TestConfigCheckWarnsOfAddresses(t *testing.T) {
 			"seed 0.0.0.0:7000 is no address", "seed 224.0.0.1:7000 is no address"}},
 		{"10.0.0.1:7000", "10.0.0.1:7000,127.0.0.1:7000,localhost:7000", []string{
 			"127.0.0.1:7000 leads every node to itself", "localhost:7000 leads every node to itself"}},
+		{"127.0.0.1:7000", "10.0.0.1:7000,10.0.0.2:7000", []string{
+			"127.0.0.1:7000 leads every node to itself"}},
 		{"10.0.0.1:7000", "10.0.0.1:7000,10.0.0.02:7000,10.00.0.3:7000", []string{
 			"10.0.0.02:7000 is taken as a name", "10.00.0.3:7000 is taken as a name"}},
 		{"10.0.0.300:7000", "", []string{"10.0.0.300:7000" + noHost + "no such host"}},

@@ -64,12 +64,12 @@ SIM_FLAGS  = $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
              $(if $(HISTORY),--history)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo build release image test full builds check vet fmt cross race flakes sim swarm swarm-nodes explore spec chaos soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
+.PHONY: help demo build release image test full builds check vet fmt cross race flakes sim swarm swarm-nodes explore spec chaos jepsen soak events stuck rolling witness linear mixed fuzz bench peers docs tools linters contrib
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | \
 	  awk -F ':.*## ' '{ printf "  make %-11s  %s\n", $$1, $$2 }'
-	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, soak and events; OTHER ONLY NAMES for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; RUNS LOAD ONLY for flakes; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
+	@echo '  variables    ARGS for demo; SEED RUNS SIZE FOR REPLAY HISTORY for sim; SWARM for swarm; SEED RUNS for swarm-nodes; SEED NODES FOR TRANSPORT for chaos, jepsen, soak and events; OTHER ONLY NAMES for chaos and soak; NODES FOR TRANSPORT for stuck and rolling; RUNS LOAD ONLY for flakes; FOR RETURN TRANSPORT for witness; FUZZTIME FUZZ for fuzz; BENCH for bench; PEERS for peers'
 
 demo: build ## run five nodes on this machine, with a dashboard
 	$(BIN)/athena demo $(ARGS)
@@ -145,6 +145,13 @@ chaos: build ## run real processes under real faults for five minutes (root, nft
 	@$(GO) build -o $(BIN)/chaos ./test/chaos
 	@$(if $(filter previous,$(OTHER)),scripts/previous.sh previous $(PREVIOUS)/athena)
 	@$(BIN)/chaos run $(CHAOS_FLAGS)
+
+jepsen: ## take the faults of Jepsen's tests in turn, and judge the operations by Porcupine: SEED FOR NODES TRANSPORT ONLY
+	@$(GO) build -o $(BIN)/chaos ./test/chaos
+	@out=$(CURDIR)/results/jepsen/$$(date -u +%Y%m%d-%H%M%S); \
+	$(BIN)/chaos run -nemesis 10s -out $$out $(if $(SEED),-seed $(SEED)) $(FLOOD_FLAGS) \
+	  $(if $(ONLY),-only "$(ONLY)"); code=$$?; [ $$code = 3 ] || \
+	$(GO) test -C test/linear -count=1 -v -run Evidence -evidence $$out . && exit $$code
 
 soak: build ## run chaos for two hours or FOR, and check for leaks
 	@$(GO) build -o $(BIN)/chaos ./test/chaos

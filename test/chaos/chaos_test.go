@@ -27,11 +27,20 @@ import (
 // roleRunner is the role of a child that executes a whole run, for a test that kills it.
 const roleRunner = "test runner"
 
+// roleClock is the role of a child that prints its time, and how far its own clock is ahead.
+const roleClock = "test clock"
+
 // TestMain makes the test program usable as a child process, like the command.
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
 		os.Exit(m.Run())
+	case roleClock:
+		at := readMonotonic()
+		if err := os.Unsetenv(clockVariable); err != nil {
+			panic(err)
+		}
+		fmt.Println(at, readMonotonic()-at)
 	case roleRunner:
 		if err := os.Unsetenv(roleVariable); err != nil {
 			panic(err)

@@ -23,6 +23,8 @@ import (
 const (
 	roleVariable = "ATHENA_CHAOS_ROLE"
 	taskVariable = "ATHENA_CHAOS_TASK"
+	// clockVariable contains the seconds by which the monotonic clock of a child is ahead.
+	clockVariable = "ATHENA_CHAOS_CLOCK"
 
 	roleEnter    = "enter"
 	roleNode     = "node"
@@ -64,6 +66,7 @@ type place struct {
 	Program string // path of the program of the node
 	Role    string // role of the node
 	Names   string // socket of the name server; empty for none
+	Clock   int64  // seconds by which the clocks are ahead
 }
 
 // enterMain moves the process into its namespace and cgroup and then executes the node. Only one
@@ -76,6 +79,11 @@ func enterMain(task string) error {
 	if p.Cgroup != "" {
 		pid := []byte(strconv.Itoa(os.Getpid()))
 		if err := os.WriteFile(p.Cgroup+"/cgroup.procs", pid, 0o644); err != nil {
+			return err
+		}
+	}
+	if p.Clock != 0 {
+		if err := shiftClocks(p.Clock); err != nil {
 			return err
 		}
 	}
@@ -98,6 +106,23 @@ func enterMain(task string) error {
 		return err
 	}
 	return syscall.Exec(p.Program, os.Args, os.Environ())
+}
+
+func canShiftClocks() bool {
+	_, err := os.Stat("/proc/self/ns/time")
+	return err == nil
+}
+
+// shiftClocks sets the monotonic clock and the time since boot ahead for the program that this
+// thread executes next.
+func shiftClocks(seconds int64) error {
+	runtime.LockOSThread()
+	if err := unix.Unshare(unix.CLONE_NEWTIME); err != nil {
+		return fmt.Errorf("create a time namespace: %w", err)
+	}
+	offsets := fmt.Appendf(nil, "monotonic %d 0\nboottime %d 0\n", seconds, seconds)
+	return errors.Join(os.Setenv(clockVariable, strconv.FormatInt(seconds, 10)),
+		os.WriteFile(fmt.Sprintf("/proc/%d/timens_offsets", unix.Gettid()), offsets, 0o644))
 }
 
 // enterNetwork moves this thread into a namespace, before the process executes the node.

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -131,13 +133,15 @@ func (b *evidenceFile) appendLine(e evidence) {
 	}
 }
 
-// readMonotonic reads the clock that all processes on the machine share.
+// readMonotonic reads the clock that all processes on the machine share, without the offset of this
+// process.
 func readMonotonic() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		panic(fmt.Sprintf("chaos: no monotonic clock: %v", err)) // Linux always has this clock
 	}
-	return t.Nano()
+	ahead, _ := strconv.ParseInt(os.Getenv(clockVariable), 10, 64) // 0 if the clock is not shifted
+	return t.Nano() - ahead*int64(time.Second)
 }
 
 // spanLog records the events that were sent or received, in order. Consecutive numbers share a

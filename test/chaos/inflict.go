@@ -46,14 +46,16 @@ func (r *runner) inflictFault(f fault) []action {
 		return r.imposeRules(f, lossRules(order, f.Arg, false))
 	case "loss at one":
 		return r.imposeRules(f, lossRules(order, f.Arg, true))
-	case "kill several":
-		return r.endProcesses(f, order, f.Arg, syscall.SIGKILL)
-	case "kill":
-		return r.endProcesses(f, order, 1, syscall.SIGKILL)
+	case "kill", "kill several":
+		return r.endProcesses(f, order, max(f.Arg, 1), syscall.SIGKILL)
 	case "leave":
 		return r.endProcesses(f, order, 1, syscall.SIGTERM)
 	case "stop", "stop long":
-		return r.stopNode(f, order[0])
+		var all []action
+		for _, node := range order[:max(f.Arg, 1)] {
+			all = append(all, r.stopNode(f, node)...)
+		}
+		return all
 	case "stutter":
 		return r.stutterNode(f, order[0])
 	case silentNames:

@@ -37,9 +37,11 @@ type options struct {
 	soak    bool
 	names   bool     // the nodes have names
 	only    []string // kinds of faults; empty for all
-	guards  bool     // half of the runs of nodes have guards, which announce their end
-	events  uint64   // number of events that a flood must send; 0 for no flood
-	stuck   bool     // a handler never returns
+	// nemesis is the length of each fault of a schedule, which replaces the drawn plan if positive.
+	nemesis time.Duration
+	guards  bool   // half of the runs of nodes have guards, which announce their end
+	events  uint64 // number of events that a flood must send; 0 for no flood
+	stuck   bool   // a handler never returns
 	// rate is the number of events per second from all nodes together; 0 for as many as possible.
 	rate int
 	// handOver is the longest permitted time without a leader after one leaves.
@@ -132,9 +134,12 @@ func makeFlags(name string) (*flag.FlagSet, *options) {
 		"the nodes have names, which a server resolves that may be silent; not with -athena")
 	f.Func("only", "comma-separated kinds of faults, such as kill,split (default all)",
 		o.readKinds)
-	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute")
+	f.DurationVar(&o.nemesis, "nemesis", 0,
+		"instead of drawing faults, take those of Jepsen's tests in turn, each for this time")
+	f.IntVar(&o.minFaults, "min-faults", -1, "minimum number of faults; -1 means 12 per minute, "+
+		"or with -nemesis one in three times its time")
 	f.IntVar(&o.minChanges, "min-changes", -1,
-		"minimum number of leader changes; -1 means 2 per minute")
+		"minimum number of leader changes; -1 means 2 per minute, or with -nemesis 1 of 4 faults")
 	return f, o
 }
 
@@ -212,6 +217,9 @@ func parseFlags(name string, args []string) (options, error) {
 	case len(o.only) > 0 && !slices.ContainsFunc(weights, (&planner{nil, o.nodes, o.only}).mayDraw):
 		return o, fmt.Errorf("-only %s: none of these faults can affect %d nodes",
 			strings.Join(o.only, ","), o.nodes)
+	case o.nemesis < 0 || o.nemesis > 0 && len(newSchedule(o)) == 0:
+		return o, fmt.Errorf("-nemesis %v: must be positive, and -only must permit one of its faults",
+			o.nemesis)
 	case o.names && o.athena != "":
 		return o, errors.New("-names with -athena: an athena program does not ask the server of the run")
 	case o.length <= 0:
@@ -223,11 +231,16 @@ func parseFlags(name string, args []string) (options, error) {
 	if o.out == "" {
 		o.out = filepath.Join("results", "chaos", time.Now().UTC().Format("20060102-150405"))
 	}
+	faults, changes := int(12*o.length.Minutes()), int(2*o.length.Minutes())
+	if o.nemesis > 0 {
+		faults = int(o.length / (3 * o.nemesis))
+		changes = faults / 4
+	}
 	if o.minFaults < 0 {
-		o.minFaults = int(12 * o.length.Minutes())
+		o.minFaults = faults
 	}
 	if o.minChanges < 0 {
-		o.minChanges = int(2 * o.length.Minutes())
+		o.minChanges = changes
 	}
 	return o, nil
 }

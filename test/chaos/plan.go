@@ -150,6 +150,40 @@ func newPlan(seed uint64, nodes int, length time.Duration, only []string) []step
 	return steps
 }
 
+// newSchedule returns the plan of -nemesis: the same faults again and again, one at a time. Each
+// lasts for that time, and begins half of it after all nodes were active.
+func newSchedule(o options) (steps []step) {
+	p := planner{rand.New(rand.NewPCG(o.seed, 0)), o.nodes, o.only}
+	turn := slices.DeleteFunc(listTurn(o.nodes), func(f fault) bool {
+		return !p.mayDraw(weightOf(f.Kind))
+	})
+	for sum := time.Duration(0); len(turn) > 0 && sum < o.length; sum += o.nemesis * 3 / 2 {
+		f := turn[len(steps)%len(turn)]
+		f.For, f.Order = o.nemesis, p.rand.Perm(o.nodes)
+		steps = append(steps, step{Pause: o.nemesis / 2, Calm: true, Faults: []fault{f}})
+	}
+	return steps
+}
+
+// listTurn returns the faults of a schedule in their order. test/chaos/README.md has their names in
+// the tests of Jepsen.
+func listTurn(nodes int) []fault {
+	all := []fault{
+		{Kind: "split", Arg: nodes / 2, Leader: nodes%2 == 1}, // the leader without a majority
+		{Kind: "isolate"}, {Kind: "ring"}, {Kind: "bridge"},
+	}
+	for _, kind := range []string{"kill", "stop"} {
+		for _, size := range []int{1, (nodes - 1) / 2, nodes/2 + 1, nodes} {
+			all = append(all, fault{Kind: kind, Arg: size})
+		}
+		all = append(all, fault{Kind: kind, Arg: 1, Leader: true})
+	}
+	for _, kind := range []string{"full disk", frozenDisk, slowDisk} {
+		all = append(all, fault{Kind: kind, Leader: true})
+	}
+	return append(all, fault{Kind: "loss", Arg: 20})
+}
+
 func (p *planner) drawStep(i int) step {
 	s := step{Pause: p.drawBetween(100*ms, 1500*ms)}
 	if len(p.only) > 0 {
@@ -208,9 +242,10 @@ func atSame(as, f fault) fault {
 }
 
 // drawKind draws a fault of a kind.
-func (p *planner) drawKind(kind string) fault {
-	at := slices.IndexFunc(weights, func(w weight) bool { return w.kind == kind })
-	return p.drawFault(weights[at])
+func (p *planner) drawKind(kind string) fault { return p.drawFault(weightOf(kind)) }
+
+func weightOf(kind string) weight {
+	return weights[slices.IndexFunc(weights, func(w weight) bool { return w.kind == kind })]
 }
 
 func (p *planner) drawWeight() weight {

@@ -106,6 +106,72 @@ func TestOnlyKinds(t *testing.T) {
 	}
 }
 
+// TestSchedule checks the faults of a schedule, and that each run of a node has other clocks.
+func TestSchedule(t *testing.T) {
+	const disks = "full disk*, frozen disk*, slow disk*, loss 20"
+	for nodes, want := range map[int]string{
+		3: "split 1*, isolate, bridge, kill 1, kill 1, kill 2, kill 3, kill 1*, " +
+			"stop 1, stop 1, stop 2, stop 3, stop 1*, " + disks,
+		5: "split 2*, isolate, ring, bridge, kill 1, kill 2, kill 3, kill 5, kill 1*, " +
+			"stop 1, stop 2, stop 3, stop 5, stop 1*, " + disks,
+	} {
+		args := []string{"-nemesis", "10s", "-for", "10m", "-n", fmt.Sprint(nodes)}
+		o, err := parseFlags("run", args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range newSchedule(o) {
+			f := s.Faults[0]
+			checkFault(t, f, nodes)
+			text := f.Kind
+			if f.Arg > 0 {
+				text += fmt.Sprint(" ", f.Arg)
+			}
+			if f.Leader {
+				text += "*"
+			}
+			if got = append(got, text); !s.Calm || s.Pause != 5*time.Second ||
+				len(s.Faults) != 1 || f.For != 10*time.Second {
+				t.Errorf("%d nodes: %v, want a calm, 5 s, and one fault for 10 s", nodes, s)
+			}
+		}
+		turns := strings.Repeat(want+", ", 3)
+		if all := strings.Join(got, ", "); !strings.HasPrefix(turns, all) || len(got) != 40 {
+			t.Errorf("%d nodes: got %d faults\n%s\nwant 40 of\n%s", nodes, len(got), all, turns)
+		}
+		ps := &processes{o: o, starts: []int{1}}
+		first := ps.clockOf(0)
+		if ps.starts[0] = 2; canShiftClocks() && (first == 0 || ps.clockOf(0) == first) {
+			t.Errorf("clocks of two runs: %d s ahead, then %d s", first, ps.clockOf(0))
+		}
+		if _, err := parseFlags("run", append(args, "-only", "flap")); err == nil {
+			t.Error("no fault of a schedule is permitted: got no error")
+		}
+	}
+}
+
+// TestShiftedClock checks that a child with another clock reads the time of the others.
+func TestShiftedClock(t *testing.T) {
+	mustBeAble(t)
+	if !canShiftClocks() {
+		t.Skip("no time namespaces")
+	}
+	const ahead = 1_000_000
+	before := readMonotonic()
+	task := place{Clock: ahead, Program: thisProgram, Role: roleClock}
+	_, out, err := launchProcess(roleEnter, task, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, offset int64
+	_, err = fmt.Fscan(out, &got, &offset)
+	if now := readMonotonic(); err != nil || got < before || got > now || offset/1e9 != ahead {
+		t.Errorf("got %d and an offset of %d ns, %v, want %d to %d and %d s", got, offset, err,
+			before, now, ahead)
+	}
+}
+
 func checkFault(t *testing.T, f fault, nodes int) {
 	t.Helper()
 	order := slices.Sorted(slices.Values(f.Order))

@@ -230,10 +230,23 @@ func (ps *processes) configOf(node int) cluster.Config {
 	return config
 }
 
+// randOf returns the source of what is drawn for the latest run of a node.
+func (ps *processes) randOf(node int) *rand.Rand {
+	return rand.New(rand.NewPCG(ps.o.seed, uint64(ps.first+node)<<32+uint64(ps.starts[node])))
+}
+
 // isGuarded reports whether the latest run of a node has a guard.
 func (ps *processes) isGuarded(node int) bool {
-	run := uint64(ps.first+node)<<32 + uint64(ps.starts[node])
-	return ps.o.guards && rand.New(rand.NewPCG(ps.o.seed, run)).IntN(2) == 0
+	return ps.o.guards && ps.randOf(node).IntN(2) == 0
+}
+
+// clockOf returns the seconds by which the clocks of the latest run of a node are ahead: up to a
+// month in a schedule.
+func (ps *processes) clockOf(node int) int64 {
+	if ps.o.nemesis == 0 || !canShiftClocks() {
+		return 0
+	}
+	return ps.randOf(node).Int64N(30 * 24 * 60 * 60)
 }
 
 // startNode starts a node.
@@ -252,6 +265,7 @@ func (ps *processes) startNode(node int) error {
 	p, err := launchNode(task, place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
 		Program: ps.programOf(node), Role: roleNode, Names: ps.world.namesSocket(),
+		Clock: ps.clockOf(node),
 	}, ps.logs[node])
 	if err != nil {
 		return err
@@ -393,6 +407,7 @@ func (ps *processes) adminSocket(node int) string {
 func (ps *processes) placeDaemon(node int, verb string, c cluster.Config) place {
 	at := place{
 		Netns: ps.world.namespacePath(ps.first + node), Cgroup: ps.world.groupOf(ps.first + node),
+		Clock: ps.clockOf(node),
 		Daemon: []string{
 			ps.o.athena, verb, "--addr", c.Addr, "--name", c.Name, "--size", strconv.Itoa(c.Size),
 			"--seeds", strings.Join(c.Seeds, ","), "--join-only=" + strconv.FormatBool(c.JoinOnly),

@@ -121,6 +121,9 @@ func newRunner(o options, out io.Writer) (*runner, error) {
 	if r.world.without != "" {
 		r.report("memory faults are left out: %s", r.world.without)
 	}
+	if o.nemesis > 0 && !canShiftClocks() {
+		r.report("shifted clocks are left out: this kernel has no time namespaces")
+	}
 	return r, nil
 }
 
@@ -151,7 +154,10 @@ func (r *runner) writeJournal(format string, args ...any) {
 // runPlan runs the plan and waits until all nodes are active.
 func (r *runner) runPlan(ctx context.Context) error {
 	// Steps may be shorter than estimated; the clock ends the run.
-	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length, r.o.only)
+	plan := newSchedule(r.o)
+	if r.o.nemesis == 0 {
+		plan = newPlan(r.o.seed, r.o.nodes, 2*r.o.length, r.o.only)
+	}
 	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
 		return err
 	}
@@ -235,7 +241,7 @@ func (r *runner) runStep(ctx context.Context, i int, s step) error {
 		if err := waitFor(ctx, a.at-time.Since(began)); err != nil {
 			return err
 		}
-		first := r.other != nil && len(r.o.only) == 0 && i < len(firstKinds)
+		first := len(r.o.only) == 0 && i < len(firstKinds) && s.Faults[0].Kind == firstKinds[i]
 		if first && k == len(all)-1 || endsDespiteClaims(all[k:]) {
 			// Only the wrong seed, or a typo, can still keep a node out of its cluster.
 			if err := r.waitUntilCalm(ctx); err != nil {

@@ -23,9 +23,9 @@
 // This does not touch the network of the host. It needs root, ip and nft.
 //
 // Every process records when it had authority, what it saw of the cluster, and which events it
-// received. All times are those of CLOCK_MONOTONIC, which the processes share. A register outside
-// the namespaces accepts writes with fencing tokens. The checker reads all evidence at the end:
-// docs/chaos.md.
+// received. All times are those of CLOCK_MONOTONIC, which the processes share, less the offset of a
+// process in a time namespace. A register outside the namespaces accepts writes with fencing
+// tokens. The checker reads all evidence at the end: docs/chaos.md.
 package main
 
 import (

@@ -217,13 +217,13 @@ func parseFlags(name string, args []string) (options, error) {
 	case len(o.only) > 0 && !slices.ContainsFunc(weights, (&planner{nil, o.nodes, o.only}).mayDraw):
 		return o, fmt.Errorf("-only %s: none of these faults can affect %d nodes",
 			strings.Join(o.only, ","), o.nodes)
-	case o.nemesis < 0 || o.nemesis > 0 && len(newSchedule(o)) == 0:
-		return o, fmt.Errorf("-nemesis %v: must be positive, and -only must permit one of its faults",
-			o.nemesis)
 	case o.names && o.athena != "":
 		return o, errors.New("-names with -athena: an athena program does not ask the server of the run")
 	case o.length <= 0:
 		return o, fmt.Errorf("-for %v: must be positive", o.length)
+	case o.nemesis != 0 && (o.nemesis < time.Second || len(newSchedule(o)) == 0):
+		return o, fmt.Errorf("-nemesis %v: must be at least 1s, and -only must permit one of its faults",
+			o.nemesis)
 	}
 	for o.seed == 0 {
 		o.seed = rand.Uint64() >> 32 // short enough to type

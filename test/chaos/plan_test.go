@@ -160,12 +160,13 @@ func TestShiftedClock(t *testing.T) {
 	const ahead = 1_000_000
 	before := readMonotonic()
 	task := place{Clock: ahead, Program: thisProgram, Role: roleClock}
-	_, out, err := launchProcess(roleEnter, task, t.Output())
+	p, out, err := launchProcess(roleEnter, task, t.Output())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got, offset int64
 	_, err = fmt.Fscan(out, &got, &offset)
+	p.followOutput(out)
 	if now := readMonotonic(); err != nil || got < before || got > now || offset/1e9 != ahead {
 		t.Errorf("got %d and an offset of %d ns, %v, want %d to %d and %d s", got, offset, err,
 			before, now, ahead)

@@ -154,9 +154,9 @@ func (r *runner) writeJournal(format string, args ...any) {
 // runPlan runs the plan and waits until all nodes are active.
 func (r *runner) runPlan(ctx context.Context) error {
 	// Steps may be shorter than estimated; the clock ends the run.
-	plan := newSchedule(r.o)
-	if r.o.nemesis == 0 {
-		plan = newPlan(r.o.seed, r.o.nodes, 2*r.o.length, r.o.only)
+	plan := newPlan(r.o.seed, r.o.nodes, 2*r.o.length, r.o.only)
+	if r.o.nemesis > 0 {
+		plan = newSchedule(r.o)
 	}
 	if err := writePlan(filepath.Join(r.o.out, planFile), plan); err != nil {
 		return err

@@ -15,8 +15,8 @@ var (
 	stay = regexp.MustCompile("(?m)^\\d+\\. `([^`]+)` (\\w+)")
 )
 
-// declares reports whether a file declares the function, method or type.
-func declares(text, name string) bool {
+// declaresName reports whether a file declares the function, method or type.
+func declaresName(text, name string) bool {
 	return regexp.MustCompile(`(?m)^(func (\([^)]*\) )?|type )` + name + `\b`).MatchString(text)
 }
 
@@ -44,7 +44,7 @@ func TestWalks(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", s[1]))
 			if err != nil {
 				t.Errorf("%s: %v", w[1], err)
-			} else if !declares(string(text), s[2]) {
+			} else if !declaresName(string(text), s[2]) {
 				t.Errorf("%s: %s does not declare %s", w[1], s[1], s[2])
 			}
 		}

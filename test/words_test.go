@@ -243,9 +243,9 @@ func TestPlainWordsFindsThem(t *testing.T) {
 }
 
 // These are the word limits of README.md and of docs. The limit of docs excludes the protocol, the
-// generated lists of log lines and of reports, the decisions, and the runbooks, of which an
-// operator opens one at a time. The goal for docs was 20,000; 1,500 are for compatibility, drills,
-// regions and proxies, and 500 for what a newcomer could not find in events.md.
+// generated lists of log lines and of reports, the decisions, and the runbooks. An operator opens
+// one runbook at a time. The goal for docs was 20,000; 1,500 are for compatibility, drills, regions
+// and proxies, and 500 for what a newcomer could not find in events.md.
 const (
 	maxDocsWords   = 23_000
 	maxReadmeWords = 900

@@ -11,8 +11,8 @@ import (
 	"github.com/athena-go/athena/member"
 )
 
-// stores returns the store of each member.
-func (h *hosts) stores() (ids [3]member.StoreID) {
+// listStores returns the store of each member.
+func (h *hosts) listStores() (ids [3]member.StoreID) {
 	for i, n := range h.nodes {
 		ids[i] = n.Self().StoreID
 	}
@@ -22,11 +22,11 @@ func (h *hosts) stores() (ids [3]member.StoreID) {
 // staleNames is how long names lead to the former hosts of members.
 const staleNames = time.Minute
 
-// move kills members and starts them on other hosts. Their names lead to the new hosts after a
+// moveHosts kills members and starts them on other hosts. Their names lead to the new hosts after a
 // minute. Then all must soon be the same members as before.
-func (h *hosts) move(to map[int]string) {
+func (h *hosts) moveHosts(to map[int]string) {
 	h.Helper()
-	before, names := h.stores(), h.at
+	before, names := h.listStores(), h.at
 	for i := range to {
 		h.stop(i)
 	}
@@ -36,8 +36,8 @@ func (h *hosts) move(to map[int]string) {
 	}
 	h.advance(staleNames)
 	h.names.Store(&names)
-	h.within(10*time.Second, "cluster of the moved members", h.settled)
-	if got := h.stores(); got != before {
+	h.awaitWithin(10*time.Second, "cluster of the moved members", h.isSettled)
+	if got := h.listStores(); got != before {
 		h.Errorf("%v: the stores of the members are %v, want %v", to, got, before)
 	}
 }
@@ -51,9 +51,9 @@ func TestPodsReturnWithNewAddresses(t *testing.T) {
 	onHosts(t, func(h *hosts) {
 		h.form()
 		for i := range h.nodes {
-			h.move(map[int]string{i: hostOf(i, 1)})
+			h.moveHosts(map[int]string{i: hostOf(i, 1)})
 		}
-		h.move(map[int]string{0: hostOf(0, 2), 1: hostOf(1, 2), 2: hostOf(2, 2)})
+		h.moveHosts(map[int]string{0: hostOf(0, 2), 1: hostOf(1, 2), 2: hostOf(2, 2)})
 	})
 }
 
@@ -67,9 +67,9 @@ func TestMembersExchangeAddresses(t *testing.T) {
 		h.form()
 		for i := range h.nodes {
 			j := (i + 1) % len(h.nodes)
-			h.move(map[int]string{i: h.at[j], j: h.at[i]})
+			h.moveHosts(map[int]string{i: h.at[j], j: h.at[i]})
 		}
-		h.move(map[int]string{0: h.at[1], 1: h.at[2], 2: h.at[0]})
+		h.moveHosts(map[int]string{0: h.at[1], 1: h.at[2], 2: h.at[0]})
 	})
 }
 
@@ -106,7 +106,7 @@ func TestHostsAdvertiseLoopback(t *testing.T) {
 				h.start(i, hostOf(i, 0))
 			}
 			if first == 2 {
-				h.within(10*time.Second, "leader", func() bool { return h.leader() >= 0 })
+				h.awaitWithin(10*time.Second, "leader", func() bool { return h.leader() >= 0 })
 			}
 			leads := h.leader()
 			for range 100 {

@@ -64,7 +64,7 @@ func (h *hosts) form() {
 	for i := range h.nodes {
 		h.start(i, hostOf(i, 0))
 	}
-	h.within(10*time.Second, "first cluster", h.settled)
+	h.awaitWithin(10*time.Second, "first cluster", h.isSettled)
 }
 
 // start starts member i on a host, without waiting until it has joined.
@@ -84,7 +84,7 @@ func (h *hosts) start(i int, host string) {
 	h.running.Go(func() {
 		n, err := cluster.Start(context.WithoutCancel(h.Context()), cfg,
 			cluster.WithTransport(func(c transport.Config) (transport.Network, error) {
-				return h.listen(i, c)
+				return h.listenAt(i, c)
 			}),
 			cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)),
 			cluster.WithListening(func(n *cluster.Node) { listening <- n }))
@@ -109,8 +109,8 @@ func (h *hosts) stop(members ...int) {
 	}
 }
 
-// listen opens the network of member i.
-func (h *hosts) listen(i int, c transport.Config) (transport.Network, error) {
+// listenAt opens the network of member i.
+func (h *hosts) listenAt(i int, c transport.Config) (transport.Network, error) {
 	socket, err := h.net.Open(c.Addr)
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func (h *hosts) leader() int {
 	return leads
 }
 
-// settled reports whether all members are active, and each shows the same leader.
-func (h *hosts) settled() bool {
+// isSettled reports whether all members are active, and each shows the same leader.
+func (h *hosts) isSettled() bool {
 	h.Helper()
 	i := h.leader()
 	return i >= 0 && !slices.ContainsFunc(h.nodes[:], func(n *cluster.Node) bool {
@@ -165,8 +165,8 @@ func (h *hosts) advance(d time.Duration) {
 	}
 }
 
-// within lets time pass until cond returns true.
-func (h *hosts) within(limit time.Duration, what string, cond func() bool) {
+// awaitWithin lets time pass until cond returns true.
+func (h *hosts) awaitWithin(limit time.Duration, what string, cond func() bool) {
 	h.Helper()
 	begin := time.Now()
 	for synctest.Wait(); !cond(); synctest.Wait() {

@@ -69,7 +69,7 @@ func TestNATChangesThePort(t *testing.T) {
 					}
 				})
 			}
-			h.within(15*time.Second, "events of both", func() bool {
+			h.awaitWithin(15*time.Second, "events of both", func() bool {
 				return len(got[0]) >= each && len(got[2]) >= each
 			})
 			for n := range each {

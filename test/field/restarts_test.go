@@ -22,8 +22,8 @@ import (
 	"github.com/athena-go/athena/record"
 )
 
-// readiness returns a function that reports whether a health check of a node passes.
-func readiness(n *cluster.Node) func(query string) bool {
+// probeReadiness returns a function that reports whether a health check of a node passes.
+func probeReadiness(n *cluster.Node) func(query string) bool {
 	h := admin.New(n, "")
 	return func(query string) bool {
 		w := httptest.NewRecorder()
@@ -40,7 +40,7 @@ func TestTransfersKeepMembersReady(t *testing.T) {
 	athenatest.Run(t, athenatest.Options{}, func(t *testing.T, c *athenatest.Cluster) {
 		var ready [3]func(string) bool
 		for i := range ready {
-			ready[i] = readiness(c.Node(i))
+			ready[i] = probeReadiness(c.Node(i))
 		}
 		c.Advance(2 * time.Second) // until all can vote
 		for round := range 12 {
@@ -89,7 +89,7 @@ func TestRestartsAgainAndAgain(t *testing.T) {
 				c.Advance(runs * time.Millisecond)
 			}
 			for _, i := range members {
-				ready := readiness(c.Node(i))
+				ready := probeReadiness(c.Node(i))
 				c.Within(limit, fmt.Sprint("readiness of member ", i), func() bool { return ready("?votes") })
 			}
 			c.WaitSettled()
@@ -188,8 +188,8 @@ type shown struct {
 	newest map[string]member.Token // by member and kind of table
 }
 
-// note fails the test if a member shows an earlier table than before.
-func (s *shown) note(what string, now member.Token) {
+// noteToken fails the test if a member shows an earlier table than before.
+func (s *shown) noteToken(what string, now member.Token) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if before := s.newest[what]; s.formed.Load() && now.Less(before) {
@@ -198,8 +198,8 @@ func (s *shown) note(what string, now member.Token) {
 	s.newest[what] = now
 }
 
-// watch reads the tables of a node until it ends, and changes a record all the time.
-func (s *shown) watch(all *sync.WaitGroup, i int, n *cluster.Node) {
+// watchTables reads the tables of a node until it ends, and changes a record all the time.
+func (s *shown) watchTables(all *sync.WaitGroup, i int, n *cluster.Node) {
 	ctx := context.Background()
 	all.Go(func() {
 		known := false // a run shows no records until it knows which are committed
@@ -209,7 +209,7 @@ func (s *shown) watch(all *sync.WaitGroup, i int, n *cluster.Node) {
 				token = records[0].Token
 			}
 			if known {
-				s.note(fmt.Sprintf("the records of member %d", i), token)
+				s.noteToken(fmt.Sprintf("the records of member %d", i), token)
 			}
 		}
 	})
@@ -217,7 +217,7 @@ func (s *shown) watch(all *sync.WaitGroup, i int, n *cluster.Node) {
 		for range n.Events(ctx) {
 			if v := n.View(); v.Role != member.Provisional { // such a table may be discarded
 				now := member.Token{Version: v.Version, Revision: v.Revision}
-				s.note(fmt.Sprintf("the members of member %d", i), now)
+				s.noteToken(fmt.Sprintf("the members of member %d", i), now)
 			}
 		}
 	})
@@ -241,7 +241,7 @@ func TestTablesNeverGoBack(t *testing.T) {
 	main := func(ctx context.Context, i int, cfg cluster.Config, opts ...cluster.Option) error {
 		var all sync.WaitGroup
 		defer all.Wait()
-		opts = append(opts, cluster.WithListening(func(n *cluster.Node) { s.watch(&all, i, n) }))
+		opts = append(opts, cluster.WithListening(func(n *cluster.Node) { s.watchTables(&all, i, n) }))
 		return runNode(store.NewContext(ctx, &stores[i]), cfg, opts...)
 	}
 	athenatest.Run(t, athenatest.Options{Main: main}, func(t *testing.T, c *athenatest.Cluster) {

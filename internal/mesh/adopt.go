@@ -107,6 +107,11 @@ func (p *peer) decideLink(next *link, owner member.StoreID, name string) (a adop
 	case verdict == Keep:
 		p.drainLink(next)
 	default:
+		if verdict == Replace && have != nil && have.who == next.who && !have.staysSilent() {
+			// A node dialed again because the connection was silent, but it carries frames now.
+			verdict = Switch
+			have.limitDrain(p.mesh.silence / redialedDrains)
+		}
 		a.left = slices.Clone(p.draining)
 		a.lostRun = p.mapLink(next, verdict)
 		if !dialed {
@@ -154,7 +159,7 @@ func (p *peer) mapLink(next *link, verdict Verdict) (lostRun *member.Identity) {
 		v := Resolve(l.ends, next.ends, 0, 0)
 		if v == Replace || v == Switch || l != p.greeting && l.who != next.who {
 			next.readAfter(l)
-			l.limitDrain()
+			l.limitDrain(drainTimeout)
 		}
 	}
 	p.setCur(next)

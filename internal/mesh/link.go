@@ -194,13 +194,13 @@ func (l *link) signalWriter(k transport.Kind) {
 	}
 }
 
-// limitDrain ends the link after drainTimeout if it still delays the system frames of another link.
-// The peer's mutex must be held.
-func (l *link) limitDrain() {
+// limitDrain ends the link after the timeout if it still delays the system frames of another link.
+// Only the first call has an effect. The peer's mutex must be held.
+func (l *link) limitDrain(timeout time.Duration) {
 	if l.deadline != nil || l.over {
 		return
 	}
-	l.deadline = time.AfterFunc(drainTimeout, func() {
+	l.deadline = time.AfterFunc(timeout, func() {
 		if !l.read[transport.System].released() {
 			l.end(transport.CodeTimeout, "did not finish reading in time", nil)
 		}

@@ -5,6 +5,7 @@ package mesh
 import (
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/transport"
@@ -133,16 +134,16 @@ func (l *link) finishBatch(k transport.Kind, err error) {
 
 // silence detects that a peer does not answer.
 type silence struct {
-	heard uint64    // Conn.Heard before the last write
-	since time.Time // time of the first write with this value of heard
+	heard atomic.Uint64 // Conn.Heard before the last write
+	since time.Time     // time of the first write with this value of heard
 }
 
 // wrote records a write. It returns true if an earlier write is older than the limit and nothing
 // has arrived since. heard is the value of Conn.Heard before the write: the answer to a write may
 // arrive before this node records the write.
 func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
-	if heard != s.heard || s.since.IsZero() {
-		s.heard, s.since = heard, now
+	if s.heard.Swap(heard) != heard || s.since.IsZero() {
+		s.since = now
 	}
 	return now.Sub(s.since) > limit
 }
@@ -152,5 +153,9 @@ func (s *silence) wrote(now time.Time, heard uint64, limit time.Duration) bool {
 func (s *silence) lasts(heard uint64, p *peer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cur != nil && p.cur.silent && !p.leaving && heard == s.heard
+	return p.cur != nil && p.cur.silent && !p.leaving && heard == s.heard.Load()
 }
+
+// staysSilent reports whether the peer is silent on the link and nothing has arrived on it since.
+// The peer's mutex must be held.
+func (l *link) staysSilent() bool { return l.silent && l.conn.Heard() == l.silence.heard.Load() }

@@ -27,6 +27,9 @@ const (
 	// drainTimeout is how long a connection that is being left may delay the system frames of the
 	// kept connection.
 	drainTimeout = time.Second
+	// redialedDrains is how many times shorter than the silence that limit is for a connection beside
+	// which another one was dialed: it may be dead.
+	redialedDrains = 10
 	// The cap for the pauses between dials is twice the heartbeat interval, within these limits.
 	minRedialCap = 100 * time.Millisecond
 	maxRedialCap = time.Second

@@ -315,7 +315,7 @@ func (p *peer) drainLink(l *link) {
 		p.setCur(nil)
 	}
 	p.draining = append(p.draining, l)
-	l.limitDrain()
+	l.limitDrain(drainTimeout)
 	l.signalAll()
 }
 

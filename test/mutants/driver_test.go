@@ -208,6 +208,16 @@ var driver = []Mutant{
 		}},
 	},
 	{
+		Name: "frames-of-a-silent-connection-lost",
+		Rule: "8: a silent connection that comes back is drained",
+		Edits: []Edit{{
+			File: "internal/mesh/adopt.go",
+			Old:  "have.who == next.who && !have.staysSilent() {",
+			New:  "false {",
+		}},
+		Test: "TestConnectionThatComesBack", Package: "transport/memnet",
+	},
+	{
 		Name: "order-broken-by-a-new-connection",
 		Rule: "the events of a new connection are delivered after those of the earlier one",
 		Edits: []Edit{{

@@ -146,6 +146,12 @@ var testKey = storekey.Key{1}
 func keyOf(member.StoreID) storekey.Key { return testKey }
 
 func meet(t *testing.T, network *Network, host string) *node {
+	return meetOn(t, network, host, func(e *endpoint, n *node) transport.Network { return held{e, n} })
+}
+
+func meetOn(
+	t *testing.T, network *Network, host string, on func(*endpoint, *node) transport.Network,
+) *node {
 	n := &node{at: member.Address{Host: host, Port: 1}}
 	var err error
 	if n.endpoint, err = network.listen(n.at); err != nil {
@@ -153,7 +159,7 @@ func meet(t *testing.T, network *Network, host string) *node {
 	}
 	cfg := mesh.Config{Encode: encode, Decode: decode, Key: keyOf, Size: 2}
 	n.Mesh, err = mesh.New(cfg, func(transport.Config) (transport.Network, error) {
-		return held{n.endpoint, n}, nil
+		return on(n.endpoint, n), nil
 	})
 	if err != nil {
 		t.Fatalf("New: %v", err)

@@ -4,6 +4,8 @@ package memnet
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -100,4 +102,101 @@ func TestHealOfMany(t *testing.T) {
 			}
 		})
 	}
+}
+
+// redialing is the network of a node that dials twice. It holds back the second connection.
+type redialing struct {
+	*endpoint
+	dialed *[]*conn
+}
+
+func (r redialing) Dial(ctx context.Context, to member.Address) (transport.Conn, error) {
+	c, err := r.net.dial(ctx, r.endpoint, to)
+	if err != nil {
+		return nil, err
+	}
+	if *r.dialed = append(*r.dialed, c); len(*r.dialed) > 1 {
+		c.hold(true)
+		c.other.hold(true)
+	}
+	return c, nil
+}
+
+// TestConnectionThatComesBack makes a node dial again because its connection is silent. Before the
+// other node gets the greeting, the first connection carries frames again. The frames on it must
+// not be lost, whichever node wrote them.
+func TestConnectionThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := New()
+		var dialed []*conn
+		a := meetOn(t, network, "a", func(e *endpoint, _ *node) transport.Network {
+			return redialing{e, &dialed}
+		})
+		b := meet(t, network, "b")
+		a.talk(t, b)
+		first := dialed[0]
+		first.hold(true)
+		first.other.hold(true)
+		for len(dialed) < 2 {
+			a.talk(t, b)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		second := dialed[1]
+		b.talk(t, a)
+		first.other.hold(false)
+		synctest.Wait()
+		first.other.hold(true)
+		a.talk(t, b)
+		b.talk(t, a)
+		second.hold(false)
+		second.other.hold(false)
+		synctest.Wait()
+		first.hold(false)
+		first.other.hold(false)
+		a.talk(t, b)
+		b.talk(t, a)
+		for _, pair := range [][2]*node{{a, b}, {b, a}} {
+			from, to := pair[0], pair[1]
+			for k := range transport.Kinds {
+				if got, want := to.received(k), from.sent[k]; !slices.Equal(got, want) {
+					t.Errorf("%v frames from %s: got %v, want %v", k, from.at, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestConnectionThatStaysSilent checks that a silent connection without a sign of life does not
+// delay the frames on the one that replaces it.
+func TestConnectionThatStaysSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := New()
+		var dialed []*conn
+		a := meetOn(t, network, "a", func(e *endpoint, _ *node) transport.Network {
+			return redialing{e, &dialed}
+		})
+		b := meet(t, network, "b")
+		a.talk(t, b)
+		dialed[0].hold(true)
+		dialed[0].other.hold(true)
+		for len(dialed) < 2 {
+			a.talk(t, b)
+			time.Sleep(100 * time.Millisecond)
+			synctest.Wait()
+		}
+		dialed[1].hold(false)
+		dialed[1].other.hold(false)
+		synctest.Wait()
+		b.talk(t, a)
+		if len(a.received(transport.System)) == 0 {
+			t.Error("a waits for frames on the connection that stays silent")
+		}
+		sent := len(a.sent[transport.System])
+		a.talk(t, b)
+		time.Sleep(50 * time.Millisecond)
+		if got := b.received(transport.System); !slices.Contains(got, fmt.Sprint(sent)) {
+			t.Errorf("b still waits for frames on the connection that stays silent: got %v", got)
+		}
+	})
 }

@@ -3,7 +3,8 @@
 // Package field tests Athena in the circumstances of public bug reports on other projects. The file
 // reports.tsv has a row for each report: its project and number, the circumstances in our words,
 // what Athena does, and the name of a test, or the reason why there is no test. Most of these tests
-// are in other packages. The rows were matched to tests by the comments of the tests.
+// are in other packages. The rows were matched to tests by the comments of the tests. The file
+// found.tsv has the faults of Athena to which the reports led, and limits.tsv those that remain.
 package field
 
 import (
@@ -20,7 +21,7 @@ import (
 // columns are those of reports.tsv.
 const columns = "kind\treport\tcircumstances\tAthena\ttest\tif there is no test"
 
-// page is docs/field.md, which is written from reports.tsv.
+// page is docs/field.md, which is written from reports.tsv, found.tsv and limits.tsv.
 const page = "../../docs/field.md"
 
 var write = flag.Bool("write", false, "write docs/field.md")
@@ -36,23 +37,32 @@ type report struct {
 // readReports returns the rows of reports.tsv.
 func readReports(t *testing.T) []report {
 	t.Helper()
-	text, err := os.ReadFile("reports.tsv")
+	var all []report
+	for _, row := range readTable(t, "reports.tsv", columns) {
+		all = append(all, report{row[0], row[1], row[2], row[3], row[4], row[5]})
+	}
+	return all
+}
+
+// readTable returns the rows of a file below the line with the names of its columns.
+func readTable(t *testing.T, file, columns string) (rows [][]string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
 	if lines[0] != columns {
-		t.Fatalf("reports.tsv begins with %q, want %q", lines[0], columns)
+		t.Fatalf("%s begins with %q, want %q", file, lines[0], columns)
 	}
-	var all []report
 	for _, line := range lines[1:] {
 		row := strings.Split(line, "\t")
 		if len(row) != strings.Count(columns, "\t")+1 {
-			t.Fatalf("%q has %d columns", line, len(row))
+			t.Fatalf("%s: %q has %d columns", file, line, len(row))
 		}
-		all = append(all, report{row[0], row[1], row[2], row[3], row[4], row[5]})
+		rows = append(rows, row)
 	}
-	return all
+	return rows
 }
 
 // TestReports checks that each report is listed once, and that the test which tries it exists.
@@ -99,7 +109,7 @@ var kinds = []string{
 	"certificates", "network", "membership", "messages", "upgrades", "commands", "operations",
 }
 
-// TestPage checks that docs/field.md shows reports.tsv.
+// TestPage checks that docs/field.md shows reports.tsv, found.tsv and limits.tsv.
 func TestPage(t *testing.T) {
 	all := readReports(t)
 	tried := 0
@@ -119,13 +129,15 @@ func TestPage(t *testing.T) {
 		isOther := func(r report) bool { return r.kind != kind }
 		writeKind(t, &b, slices.DeleteFunc(slices.Clone(all), isOther))
 	}
+	writeFound(t, &b)
+	writeLimits(t, &b)
 	if *write {
 		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got, err := os.ReadFile(page); err != nil || string(got) != b.String() {
-		t.Errorf("%v: docs/field.md does not show reports.tsv: run the command in its first lines", err)
+		t.Errorf("%v: docs/field.md does not show the tables: run the command in its first lines", err)
 	}
 }
 
@@ -134,9 +146,12 @@ const intro = `# Reports of the field
 
 Which faults did others have, and what does Athena do in the same circumstances? This page lists %d
 public reports on other projects: the circumstances in our words, what Athena does, and the test
-that tries it. %d of them have a test; for the others the reason is given. Where Athena has the same
-fault or a limit, the page shows it. Most tests are older than the list and were matched to a report
-by their circumstances. The page is written from [reports.tsv](../test/field/reports.tsv) by
+that tries it. %d of them have a test; for the others the reason is given. Where Athena has the
+same fault or a limit, the page shows it. Most tests are older than the list and were matched to a
+report by their circumstances. At the end stand the faults of Athena that were [found and
+mended](#what-was-found-and-mended), and the [limits](#limits-that-remain) that remain. The page is
+written from [reports.tsv](../test/field/reports.tsv), [found.tsv](../test/field/found.tsv) and
+[limits.tsv](../test/field/limits.tsv) by
 ` + "`go test ./test/field -run TestPage -write`.\n"
 
 // writeKind writes the rows of one kind. Reports with the same circumstances and test share a row.

@@ -44,7 +44,7 @@ func warnAddresses(ctx context.Context, w io.Writer, c cluster.Config, lookUp lo
 			fmt.Fprintf(w, "warning: seed %s is no address of a node: use the one that it advertises\n", a)
 		}
 	}
-	if slices.ContainsFunc(all, isLoopback) && !allLoopback(all) {
+	if slices.ContainsFunc(all, isLoopback) && slices.ContainsFunc(all, isElsewhere) {
 		for _, a := range all {
 			if isLoopback(a) {
 				fmt.Fprintf(w, "warning: %s leads every node to itself, but there are nodes on other "+
@@ -60,8 +60,11 @@ func isLoopback(a member.Address) bool {
 	return strings.EqualFold(a.Host, "localhost") || err == nil && ip.IsLoopback()
 }
 
-func allLoopback(all []member.Address) bool {
-	return !slices.ContainsFunc(all, func(a member.Address) bool { return !isLoopback(a) })
+// isElsewhere reports whether an address can be that of a node on another machine.
+func isElsewhere(a member.Address) bool {
+	ip, err := netip.ParseAddr(a.Host)
+	isNoNode := err == nil && (ip.IsUnspecified() || ip.IsMulticast()) || hasLeadingZero(a.Host)
+	return !isNoNode && !isLoopback(a)
 }
 
 // warnNames writes a warning for each host that is not an IP address and is not resolved here.

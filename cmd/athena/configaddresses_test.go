@@ -51,6 +51,8 @@ func TestConfigCheckWarnsOfAddresses(t *testing.T) {
 			"127.0.0.1:7000 leads every node to itself"}},
 		{"10.0.0.1:7000", "10.0.0.1:7000,10.0.0.02:7000,10.00.0.3:7000", []string{
 			"10.0.0.02:7000 is taken as a name", "10.00.0.3:7000 is taken as a name"}},
+		{"127.0.0.1:7001", "127.0.0.1:7001,127.0.0.02:7002,0.0.0.0:7003", []string{
+			"seed 0.0.0.0:7003 is no address", "127.0.0.02:7002 is taken as a name"}},
 		{"10.0.0.300:7000", "", []string{"10.0.0.300:7000" + noHost + "no such host"}},
 	} {
 		synctest.Test(t, func(t *testing.T) {

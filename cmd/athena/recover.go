@@ -113,6 +113,10 @@ func forgetStore(w io.Writer, dir, confirm string, above uint64) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if c.IsUnused() && above <= c.Floor {
+		if c.Floor == 0 { // perhaps a node has started after its store was lost
+			return fmt.Errorf("%s: %w; if the state of this node was lost, give --tokens-above with the "+
+				"token that the other nodes have", dir, store.ErrUnused)
+		}
 		return fmt.Errorf("%s: %w; this node can start as it is: its tokens continue above %v",
 			dir, store.ErrUnused, member.Token{Version: c.Floor})
 	}

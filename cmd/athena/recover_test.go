@@ -3,9 +3,15 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"math"
+	"strings"
 	"testing"
 
+	"github.com/athena-go/athena/internal/store"
+	"github.com/athena-go/athena/internal/storekey"
+	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
 )
 
@@ -28,6 +34,31 @@ func TestVersionAbove(t *testing.T) {
 	} {
 		if got, err := versionAbove(given); err == nil {
 			t.Errorf("%d: got %d, want an error", given, got)
+		}
+	}
+}
+
+// TestRecoverOfAnUnusedStore checks that recover asks for a token if a node has started with an
+// empty directory, perhaps after a loss: without one, it could found a cluster at version 1.
+func TestRecoverOfAnUnusedStore(t *testing.T) {
+	for floor, want := range map[uint64]string{0: "give --tokens-above", 7: "can start as it is"} {
+		dir := t.TempDir()
+		s, err := store.OpenFile(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		used := store.Content{Key: storekey.New(), Origin: store.Origin{
+			Cluster: "orders", Size: 3, Address: member.Address{Host: "n1", Port: 7000}}}
+		used.Floor, used.StoreID = floor, used.Key.StoreID()
+		if err := errors.Join(s.Save(used), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		err = forgetStore(io.Discard, dir, "", 0)
+		if !errors.Is(err, store.ErrUnused) || !strings.Contains(err.Error(), want) {
+			t.Errorf("floor %d: got %v, want ErrUnused with %q", floor, err, want)
 		}
 	}
 }

@@ -84,15 +84,15 @@ func (p *peer) dial(ctx context.Context) {
 	}
 }
 
-// firstWait returns the wait before the first attempt. After a failure it is a pause, which
-// prevents a busy loop if the connections of a peer break immediately. Otherwise only the node with
-// the greater address waits, to yield to the other node.
+// firstWait returns the wait before the first attempt. After a failure it is the rest of a pause,
+// which prevents a busy loop if the connections of a peer break immediately. Otherwise only the
+// node with the greater address waits, to yield to the other node.
 func (p *peer) firstWait() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.failures > 0:
-		return p.dialPause()
+		return p.dialPause() - time.Since(p.dialedAt)
 	case p.mesh.self.Compare(p.addr) > 0:
 		return yieldTime * time.Duration(max(1, p.mesh.dialing.Load()/dialsPerYield))
 	default:
@@ -116,7 +116,7 @@ func (p *peer) nextAttempt(ctx context.Context) (pause time.Duration, attempt, m
 		return 0, false, false
 	}
 	if p.greeting == nil && !p.yieldsToProof() {
-		attempt = true
+		attempt, p.dialedAt = true, time.Now()
 		p.mesh.stats.dials.Add(1)
 		if p.failures > 0 {
 			p.mesh.stats.redials.Add(1)

@@ -274,3 +274,17 @@ func TestClaimNamesDNS(t *testing.T) {
 		t.Errorf("got %q, want it to end with %q", got, want)
 	}
 }
+
+// TestPauseAfterAFailurePasses checks that a peer that could not be reached long ago is dialed
+// without a pause.
+func TestPauseAfterAFailurePasses(t *testing.T) {
+	p := newPeer(&Mesh{redialCap: maxRedialCap, self: addrB}, addrA)
+	p.failures, p.dialedAt = 9, time.Now()
+	if wait := p.firstWait(); wait < maxRedialCap/2 {
+		t.Errorf("after a failure: wait %v, want a pause", wait)
+	}
+	p.dialedAt = p.dialedAt.Add(-2 * maxRedialCap)
+	if wait := p.firstWait(); wait > 0 {
+		t.Errorf("after %v: wait %v, want none", 2*maxRedialCap, wait)
+	}
+}

@@ -64,6 +64,7 @@ type peer struct {
 	dialing    bool
 	cancelDial context.CancelFunc // while dialing
 	failures   int                // dials and short connections since the last steady connection
+	dialedAt   time.Time          // when the newest of these dials began
 	lastErr    error              // error of the last dial
 	refused    bool               // one of the two nodes refused the other
 }

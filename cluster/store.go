@@ -204,13 +204,15 @@ func (n *Node) probeDisk() {
 const oldLeaseStep = 5 * time.Second
 
 // waitOldLeases blocks until the leases that the last run granted under longer timeouts have
-// expired. It leaves out the time that the machine waits anyway (statemachine.Owed). A cluster of
-// one has granted no leases to others.
+// expired. It leaves out the time that the machine waits anyway (statemachine.Owed).
 func (n *Node) waitOldLeases(ctx context.Context, c store.Content) error {
 	owed := statemachine.Owed{Lease: c.LeaseTimeout, Hold: cmp.Or(c.HoldTimeout, c.LeaseTimeout)}
 	next := n.cfg.owed()
+	if n.cfg.Size == 1 {
+		owed = owed.Alone(next, c.Durable.Held.Records)
+	}
 	before, left := owed, owed.Wait(next)
-	if left == 0 || n.cfg.Size == 1 {
+	if left == 0 {
 		return nil
 	}
 	n.log.Warn("waiting for leases granted under the old timeouts to expire",

@@ -50,6 +50,15 @@ func (i Identity) String() string {
 	return fmt.Sprintf("%s/%x#%d", i.Address, i.StoreID[:3], i.Incarnation)
 }
 
+// WorkerIdentity returns the identity of the worker with a store: a process without a place in the
+// roster that owns records.
+func WorkerIdentity(s StoreID) Identity { return Identity{ObserverAddress(s.String()), s, 1} }
+
+// IsWorker reports whether i is the identity of a worker.
+func (i Identity) IsWorker() bool {
+	return i.Address.IsObserver() && i == WorkerIdentity(i.StoreID)
+}
+
 // Voter identifies a voter. It is the same for all runs on one store.
 type Voter struct {
 	Address Address

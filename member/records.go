@@ -345,7 +345,7 @@ func (c *cursor) skipShared(o *cursor) bool {
 func (r Records) In(roster Roster) Records {
 	out := r
 	for e := range r.All() {
-		if !e.IsOwned() {
+		if !e.IsOwned() || e.Owner.IsWorker() {
 			continue
 		}
 		m, _ := roster.Find(e.Owner.Address)

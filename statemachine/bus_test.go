@@ -40,6 +40,7 @@ type node struct {
 	stop    error
 	trace   []statemachine.Trace
 	answers []message.RecordResponse
+	relayed []message.Message
 	asked   uint64 // ID of the newest request
 	conf    func(*statemachine.Config)
 }
@@ -139,6 +140,7 @@ func (b *bus) take(n *node, out statemachine.Output) {
 	}
 	n.trace = append(n.trace, out.Trace...)
 	n.answers = append(n.answers, out.Answers...)
+	n.relayed = append(n.relayed, out.Relayed...)
 	for _, msg := range out.Send {
 		b.sent = append(b.sent, flight{b.now, msg})
 		if b.cut == nil || !b.cut(msg) {

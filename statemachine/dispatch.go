@@ -59,6 +59,8 @@ func (m *Machine) dispatch(in message.Message) {
 		m.onRecordResponse(in, b)
 	case message.RecordUpdate:
 		m.onRecordUpdate(in, b)
+	case message.Relayed:
+		m.onRelayed(in, b)
 	default:
 		panic(fmt.Sprintf("statemachine: no handler for %T", b))
 	}
@@ -69,6 +71,9 @@ func (m *Machine) dispatch(in message.Message) {
 func (m *Machine) admit(in message.Message) bool {
 	switch {
 	case in.To != m.self.Address:
+		m.drop(in, message.ReasonNotAddressed)
+		return false
+	case in.From.Address.IsObserver(): // the messages of workers are relayed
 		m.drop(in, message.ReasonNotAddressed)
 		return false
 	case in.From.Address == m.self.Address:

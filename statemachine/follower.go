@@ -25,6 +25,7 @@ type followerState struct {
 	sentAt     time.Time     // when the newest keep-alive was sent
 	echo       message.Stamp // the greatest stamp of its acks
 	echoed     int64         // Clock of the greatest stamp that was echoed
+	behind     bool          // a worker must show a later state before its trust is extended
 	askReachAt time.Time     // when this node may next ask which voters it hears
 	// askedGap is the newest update that did not follow the held revision. Each gap triggers one
 	// keep-alive, which asks for the whole state.

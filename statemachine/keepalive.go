@@ -120,7 +120,9 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 		m.drop(in, message.ReasonOtherVersion)
 		return
 	}
-	m.giveSupport(in.From, m.claim().Version)
+	if !m.worker {
+		m.giveSupport(in.From, m.claim().Version)
+	}
 	m.noteCommitted(b.Committed)
 	m.extendTrust(b)
 	if b.Stamp.Clock > f.echo.Clock || f.echo.IsZero() {
@@ -129,6 +131,10 @@ func (m *Machine) onKeepAliveAck(in message.Message, b message.LeaderKeepAliveAc
 	if b.Offers && !m.now.Before(f.askReachAt) { // also if changes, not acks, make it send keep-alives
 		f.askReachAt = m.now.Add(m.timing.answerInterval())
 		m.askReach()
+	}
+	if m.worker {
+		f.behind = b.Quorate && !b.Extends
+		return // it sends its keep-alives by itself
 	}
 	if f.echoed == 0 || f.echo.Clock-f.echoed >= int64(m.timing.answerInterval()) {
 		m.sendKeepAlive()

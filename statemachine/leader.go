@@ -18,6 +18,7 @@ type leaderState struct {
 	quorateSince time.Time
 	heartbeatAt  time.Time // when to send the next acks and claims
 	peers        []*peer   // the other members of the roster
+	workers      []*peer   // sorted by address
 	waiting      []joiner
 	keptAt       time.Time // when a kept seat was last traced
 	// boundSeen is the highest version to which a member is known to be bound.
@@ -81,6 +82,8 @@ type peer struct {
 	// record from the member without its request, or gave the member its place.
 	extended time.Time
 	revoked  member.Number
+	via      member.Address // the member that relayed the newest message of this worker
+	waiting  int            // number of waiting requests of this worker
 }
 
 func (l *leaderState) peer(a member.Address) *peer {
@@ -89,7 +92,7 @@ func (l *leaderState) peer(a member.Address) *peer {
 			return p
 		}
 	}
-	return nil
+	return l.worker(a)
 }
 
 // follows reports whether the member e follows this leadership: p is the run in e and has shown a

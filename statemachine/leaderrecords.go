@@ -37,6 +37,15 @@ func (d *draft) touch(key string) {
 	}
 }
 
+func (d *draft) countOwned(by member.Identity) (n int) {
+	for e := range d.records.All() {
+		if e.Owner == by {
+			n++
+		}
+	}
+	return n
+}
+
 // reviseRecords makes the next revision of the records and reports whether anything changed.
 func (m *Machine) reviseRecords() bool {
 	s := m.durable.Held
@@ -85,6 +94,9 @@ func (m *Machine) sendRecordUpdate(d *draft) {
 // endRecords drops the revoked records whose owners have learned of the revocation, and all records
 // of silent owners.
 func (m *Machine) endRecords(d *draft) {
+	if !m.lead.takes && !m.due(m.nextSilence()) {
+		return
+	}
 	for _, o := range m.lead.owners {
 		silent := o.id != m.self && m.due(m.ownerSilentAt(o))
 		if !silent && !(o.revoked && m.knowsRevocations(o.id)) {
@@ -111,6 +123,10 @@ func (m *Machine) takeRequests(d *draft) {
 			return
 		}
 		m.lead.requests = m.lead.requests[1:]
+		m.lead.ofWorkers = min(m.lead.ofWorkers, len(m.lead.requests))
+		if p := m.lead.worker(r.from.Address); p != nil {
+			p.waiting--
+		}
 		if r.from != m.self {
 			m.lead.bytes -= r.Bytes()
 		}
@@ -126,7 +142,7 @@ func (m *Machine) takeRequests(d *draft) {
 // no condition, so its owner cannot undo the revocation.
 func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 	from, _ := m.durable.Held.Roster.Find(r.from.Address)
-	if from.Identity != r.from || from.Shown() != member.Active {
+	if !r.from.IsWorker() && (from.Identity != r.from || from.Shown() != member.Active) {
 		return message.ReasonNotActive
 	}
 	if tooLarge(r.RecordRequest) {
@@ -138,12 +154,18 @@ func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 			return message.ReasonConflict
 		}
 	}
-	count, bytes := d.records.Len(), d.records.Bytes()
+	count, bytes, gained := d.records.Len(), d.records.Bytes(), 0
 	for i, c := range r.Changes {
 		if slices.ContainsFunc(r.Changes[:i], func(o message.Change) bool { return o.Key == c.Key }) {
 			return message.ReasonConflict // only one change per key
 		}
 		e, known := d.records.Find(c.Key)
+		switch owns := e.Owner == r.from; {
+		case owns && (c.Drop || !c.Owned):
+			gained--
+		case !owns && !c.Drop && c.Owned:
+			gained++
+		}
 		if c.Drop {
 			continue
 		}
@@ -157,10 +179,18 @@ func (m *Machine) refuseRequest(d *draft, r request) message.Reason {
 			count++
 		}
 	}
-	if count > member.MaxRecords || bytes > member.MaxRecordsBytes {
+	grows := count > d.records.Len() || bytes > d.records.Bytes()
+	if count > member.MaxRecords || bytes > member.MaxRecordsBytes ||
+		r.from.IsWorker() && (grows && isCrowded(count, bytes) ||
+			gained > 0 && d.countOwned(r.from)+gained > maxWorkerRecords) {
 		return message.ReasonTableFull
 	}
 	return message.ReasonNone
+}
+
+// isCrowded reports whether a table is so full that only members may add records.
+func isCrowded(count, bytes int) bool {
+	return count > member.MaxRecords*3/4 || bytes > member.MaxRecordsBytes*3/4
 }
 
 func (m *Machine) recordOf(d *draft, from member.Identity, c message.Change) member.Record {

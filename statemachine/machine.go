@@ -92,6 +92,7 @@ type Machine struct {
 	records   recordState
 	trust     trustState
 
+	worker  bool // this machine is of a worker
 	now     time.Time
 	out     Output
 	dirty   bool // durable changed in this call
@@ -144,6 +145,10 @@ func New(cfg Config, d paxos.Durable, now time.Time) *Machine {
 // Step handles one message.
 func (m *Machine) Step(now time.Time, in message.Message) Output {
 	m.beginCall(now)
+	if m.worker {
+		m.stepWorker(in)
+		return m.endCall()
+	}
 	if !m.stopped && m.admit(in) {
 		m.dispatch(in)
 		// The claim is handled after the body, because a state carries more than the claim in the header.
@@ -172,13 +177,17 @@ func (m *Machine) beginCall(now time.Time) {
 // after them because a flow such as a hand-over can end it.
 func (m *Machine) endCall() Output {
 	m.noteAuthority()
-	for _, flow := range flows {
+	active := flows[:]
+	if m.worker {
+		active = workerFlows[:]
+	}
+	for _, flow := range active {
 		if !m.stopped {
 			flow(m)
 		}
 	}
 	m.noteAuthority()
-	if m.dirty {
+	if m.dirty && !m.worker {
 		d := m.durable
 		m.out.Persist = &d
 	}
@@ -211,12 +220,19 @@ var flows = [...]func(*Machine){
 	(*Machine).tickRecords,
 }
 
+// workerFlows are the actions of a worker.
+var workerFlows = [...]func(*Machine){(*Machine).tickWorker, (*Machine).tickRecords}
+
 // Deadline returns when Advance must be called next; zero for never.
 func (m *Machine) Deadline() time.Time {
 	if m.stopped {
 		return time.Time{}
 	}
 	var d deadline
+	if m.worker {
+		m.workerDeadline(&d)
+		return d.at
+	}
 	m.followDeadline(&d)
 	m.leadDeadline(&d)
 	m.joinDeadline(&d)
@@ -307,7 +323,11 @@ func (m *Machine) persist(d paxos.Durable) {
 // send queues one message. It makes the header now, so that the header is true when the message is
 // sent (the send rule of protocol.md 2).
 func (m *Machine) send(to member.Address, body message.Body) {
-	if to == m.self.Address || m.stopped {
+	switch {
+	case to == m.self.Address || m.stopped:
+		return
+	case to.IsObserver():
+		m.sendToWorker(to, body)
 		return
 	}
 	m.out.Send = append(m.out.Send, message.Message{

@@ -27,6 +27,8 @@ type Output struct {
 	Request *message.RecordRequest
 	// Answers are the results of this call or earlier calls of Commit.
 	Answers []message.RecordResponse
+	// Relayed lists messages to workers that follow this member. Those that it does not know are lost.
+	Relayed []message.Message
 	// Changed is set if View (including View.Self) or Records would return something new. It is also
 	// set if a caller asked to change a record that this run owns.
 	Changed bool

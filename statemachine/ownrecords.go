@@ -14,9 +14,9 @@ import (
 type recordState struct {
 	open []openRequest // sorted by id
 	// committed is the newest number known to be committed; this run held that version at the time.
-	// shown is the record table of the newest committed state that this run held.
+	// shown is the newest committed state that this run held.
 	committed member.Number
-	shown     member.Records
+	shown     member.State
 }
 
 // openRequest is an unanswered request of this run.
@@ -48,10 +48,13 @@ func (m *Machine) Commit(now time.Time, r message.RecordRequest) Output {
 			o.keys = append(o.keys, c.Key)
 		}
 	}
+	if m.worker {
+		r.Seen = m.follow.echo
+	}
 	m.records.open = append(m.records.open, o)
 	m.out.Request = &r
 	if m.role == member.Leading {
-		m.lead.requests = append(m.lead.requests, request{m.self, r})
+		m.lead.enqueue(request{m.self, r})
 	} else {
 		m.send(m.claim().Leader, r)
 	}
@@ -84,7 +87,7 @@ func tooLarge(r message.RecordRequest) bool {
 }
 
 // Records returns the newest table that is known to be committed.
-func (m *Machine) Records() member.Records { return m.records.shown }
+func (m *Machine) Records() member.Records { return m.records.shown.Records }
 
 // onRecordResponse handles the response to a request of this node.
 func (m *Machine) onRecordResponse(in message.Message, b message.RecordResponse) {
@@ -112,28 +115,33 @@ func (m *Machine) endRequest(b message.RecordResponse) {
 	m.out.Answers = append(m.out.Answers, b)
 }
 
-// tickRecords ends requests that got no answer within LeaderTimeout, or longer on slow disks, and
-// requests to a leader that this node no longer follows. Their outcome is unknown.
+// tickRecords ends requests that got no answer in time, and requests to a leader that this node no
+// longer follows. Their outcome is unknown.
 func (m *Machine) tickRecords() {
 	for len(m.records.open) > 0 {
 		o := m.records.open[0]
-		if o.claim == m.claim() && !m.due(o.at.Add(m.outlastSaves(m.timing.LeaderTimeout))) {
+		if o.claim == m.claim() && !m.due(m.answerDeadline(o)) {
 			return
 		}
 		m.endRequest(message.RecordResponse{ID: o.id, Reason: message.ReasonUnknown})
 	}
 }
 
+// answerDeadline returns until when a request may be answered: for LeaderTimeout, or longer on slow
+// disks. A worker does not know how slow they are, and waits as long as its request may be taken.
+func (m *Machine) answerDeadline(o openRequest) time.Time {
+	if m.worker {
+		return o.at.Add(m.timing.HoldTimeout())
+	}
+	return o.at.Add(m.outlastSaves(m.timing.LeaderTimeout))
+}
+
 func (m *Machine) recordsDeadline(d *deadline) {
 	if len(m.records.open) > 0 {
-		d.add(m.records.open[0].at.Add(m.outlastSaves(m.timing.LeaderTimeout)))
+		d.add(m.answerDeadline(m.records.open[0]))
 	}
 	if m.role == member.Leading && m.mayRevise() {
-		for _, o := range m.lead.owners {
-			if o.id != m.self {
-				d.add(m.ownerSilentAt(o))
-			}
-		}
+		d.add(m.nextSilence())
 	}
 }
 
@@ -148,11 +156,13 @@ func (m *Machine) noteCommitted(n member.Number) {
 
 // showRecords publishes the table of the held state once that state is committed.
 func (m *Machine) showRecords() {
-	if m.records.committed.Less(m.heldNumber()) || m.records.shown == m.durable.Held.Records {
+	if m.records.committed.Less(m.heldNumber()) {
 		return
 	}
-	m.records.shown = m.durable.Held.Records
-	m.shown.changed = true
+	if m.records.shown.Records != m.durable.Held.Records {
+		m.shown.changed = true
+	}
+	m.records.shown = m.durable.Held
 }
 
 // onRecordUpdate applies the record changes by which the leader made the next revision.

@@ -15,13 +15,19 @@ import (
 
 // recordTable is what a leader knows about records in addition to its state.
 type recordTable struct {
-	requests   []request // waiting for the next revision
+	requests   []request // waiting for the next revision, those of workers last
+	ofWorkers  int       // how many of them are of workers
 	bytes      int       // total size of the requests of other nodes
 	requesters []requester
 	// answers are sent once answerAt is committed.
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
+	ownerAt  map[member.Identity]int // index in owners
+	// takes is whether a record of an owner is revoked. silentAt is at or before the first time at
+	// which an owner is silent; zero if it must be found again.
+	takes    bool
+	silentAt time.Time
 	// former is the previous leader, if acks of the leaders before it no longer extend the trust in
 	// its records; otherwise zero.
 	former member.Identity
@@ -69,7 +75,7 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 	case m.role != member.Leading || in.Claim != m.claim():
 		m.drop(in, message.ReasonNotLeader)
 		return
-	case !m.durable.Held.Roster.Has(in.From):
+	case !m.durable.Held.Roster.Has(in.From) && !in.From.IsWorker():
 		m.drop(in, message.ReasonUnknownRun)
 		return
 	}
@@ -79,13 +85,35 @@ func (m *Machine) onRecordRequest(in message.Message, b message.RecordRequest) {
 		return
 	}
 	last.id = b.ID
-	if len(m.lead.requests) >= maxRequests || m.lead.bytes+b.Bytes() > maxRequestBytes {
+	if !m.lead.hasRoom(in.From, b) {
 		m.refuse(in, message.ReasonBusy)
 		m.send(in.From.Address, message.RecordResponse{ID: b.ID, Reason: message.ReasonBusy})
 		return
 	}
 	m.lead.bytes += b.Bytes()
-	m.lead.requests = append(m.lead.requests, request{in.From, b})
+	m.lead.enqueue(request{in.From, b})
+}
+
+// enqueue adds a waiting request. Those of workers wait behind all of members: as a key is set once
+// in a revision, requests of one worker could delay the others for many revisions.
+func (t *recordTable) enqueue(r request) {
+	at := len(t.requests)
+	if !r.from.Address.IsObserver() {
+		at -= t.ofWorkers
+	} else {
+		t.ofWorkers++
+	}
+	t.requests = slices.Insert(t.requests, at, r)
+}
+
+// hasRoom reports whether a request may wait. Workers get half of the room, so that members always
+// have some.
+func (t *recordTable) hasRoom(from member.Identity, b message.RecordRequest) bool {
+	share := 1
+	if from.IsWorker() {
+		share = 2
+	}
+	return len(t.requests) < maxRequests/share && t.bytes+b.Bytes() <= maxRequestBytes/share
 }
 
 // requesterOf returns the entry of a run. If there is none, it replaces the entry of the earlier
@@ -104,6 +132,18 @@ func (t *recordTable) requesterOf(run member.Identity) *requester {
 
 func (t *recordTable) requesterAt(a member.Address) int {
 	return slices.IndexFunc(t.requesters, func(r requester) bool { return r.run.Address == a })
+}
+
+func (t *recordTable) forgetRequester(a member.Address) {
+	if i := t.requesterAt(a); i >= 0 {
+		t.requesters = slices.Delete(t.requesters, i, i+1)
+	}
+}
+
+// owns reports whether a run owns records.
+func (t *recordTable) owns(id member.Identity) bool {
+	_, ok := t.ownerAt[id]
+	return ok
 }
 
 // laterRun returns the incarnation of another run that sent requests from the address of the given
@@ -167,24 +207,30 @@ func (m *Machine) answerAll() {
 // updateOwners updates the owners for the state s that this leader now holds.
 func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
-	old := t.owners
-	t.owners = nil
+	lost := slices.DeleteFunc(t.owners, func(o owner) bool { return o.lost.IsZero() })
+	t.owners, t.takes, t.silentAt = make([]owner, 0, cap(t.owners)), false, time.Time{}
+	if t.ownerAt == nil {
+		t.ownerAt = map[member.Identity]int{}
+	}
+	clear(t.ownerAt)
 	for id, revoked := range s.Records.Owners() {
-		i := slices.IndexFunc(t.owners, func(o owner) bool { return o.id == id })
-		if i < 0 {
+		i, ok := t.ownerAt[id]
+		if !ok {
 			i = len(t.owners)
-			t.owners = append(t.owners, m.ownerOf(old, before, s, id))
+			t.ownerAt[id] = i
+			t.owners = append(t.owners, m.ownerOf(lost, before, s, id))
 		}
 		t.owners[i].revoked = t.owners[i].revoked || revoked
+		t.takes = t.takes || revoked
 	}
 }
 
 // ownerOf returns the entry of an owner in s. (S) If the owner has lost its place, in this revision
-// or an earlier one, ownerOf records when.
-func (m *Machine) ownerOf(old []owner, before, s member.State, id member.Identity) owner {
+// or an earlier one, which is in lost, ownerOf records when.
+func (m *Machine) ownerOf(lost []owner, before, s member.State, id member.Identity) owner {
 	o := owner{id: id}
-	if i := slices.IndexFunc(old, func(o owner) bool { return o.id == id }); i >= 0 {
-		o.lost = old[i].lost
+	if i := slices.IndexFunc(lost, func(o owner) bool { return o.id == id }); i >= 0 {
+		o.lost = lost[i].lost
 	}
 	if before.Roster.Has(id) && !s.Roster.Has(id) {
 		o.lost = m.now

@@ -170,6 +170,17 @@ func (o Owed) Wait(next Owed) time.Duration {
 	return max(0, o.Lease-next.Lease) + max(0, o.Hold-next.Hold)
 }
 
+// Alone returns what the only member of a cluster owes, which holds records. (S) It has granted no
+// lease to another member, but workers that own records may trust them for its longer Hold.
+func (o Owed) Alone(next Owed, records member.Records) Owed {
+	for id := range records.Owners() {
+		if id.IsWorker() {
+			return Owed{Lease: min(o.Lease, next.Lease), Hold: o.Hold}
+		}
+	}
+	return next
+}
+
 // After returns what a run still owes after the first d of that wait. (S) The rest is saved during
 // the wait, so that a node that restarts again owes only that rest.
 func (o Owed) After(d time.Duration, next Owed) Owed {

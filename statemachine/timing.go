@@ -134,6 +134,14 @@ func (t timing) unaskedTimeout() time.Duration {
 // or above, acks on time get no answer, and the lease is extended half as often.
 func (t timing) answerInterval() time.Duration { return t.shorter.HeartbeatInterval / 4 * 3 }
 
+// workerInterval is HoldTimeout / 12: how often a worker sends a keep-alive through a member (10).
+// Its trust must outlast an election and the way to another member. A shorter time costs the leader
+// more packets. given is the HoldTimeout in the newest ack, or 0: the timings of the cluster may be
+// shorter.
+func (t timing) workerInterval(given time.Duration) time.Duration {
+	return shorterHold(t.shorter, given) / 12
+}
+
 // aloneInterval is LeaseTimeout / 2: how often a leader without any other member or seed renews its
 // lease. It must be below leaseMargin, or authority ends between two renewals; a shorter time only
 // wakes the process more often.
@@ -162,11 +170,14 @@ func (t timing) selfMargin() time.Duration {
 // keep-alive that the leader answered (10). The reason is the same as for leaseMargin. given is for
 // how long a leader with two sets extends at most; 0 if it has one.
 func (t timing) holdMargin(given time.Duration) time.Duration {
-	hold := t.own.HoldTimeout()
+	return message.LeaseMargin(shorterHold(t.own, given))
+}
+
+func shorterHold(own message.Timings, given time.Duration) time.Duration {
 	if given > 0 {
-		hold = min(hold, given)
+		return min(own.HoldTimeout(), given)
 	}
-	return message.LeaseMargin(hold)
+	return own.HoldTimeout()
 }
 
 // givenHold is the shorter HoldTimeout of two sets: (S) for how long a leader extends records at

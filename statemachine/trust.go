@@ -23,6 +23,8 @@ type trustState struct {
 	own []ownRecord
 	// until is when the trust in own ends unless it is extended.
 	until time.Time
+	// hold is the HoldTimeout in the newest ack that extended the trust; 0 for that of this node.
+	hold time.Duration
 	// from is when the node last noticed that its clock had stood still, as a clock reading in
 	// nanoseconds; 0 for never. (S) Authority and trust in records count only from later stamps.
 	from int64
@@ -128,6 +130,7 @@ func (m *Machine) extendTrust(b message.LeaderKeepAliveAck) {
 	if b.Extends && m.isOwnStamp(b.Echo) && b.Echo.Clock > m.trust.from {
 		sent := time.Unix(0, b.Echo.Clock)
 		m.trust.until = latest(m.trust.until, sent.Add(m.timing.holdMargin(b.Hold)))
+		m.trust.hold = b.Hold
 	}
 }
 
@@ -157,6 +160,22 @@ func (m *Machine) ownerSilentAt(o owner) time.Time {
 		return m.lead.since.Add(m.timing.LeaseTimeout)
 	}
 	return latest(last, m.lead.since).Add(m.timing.HoldTimeout())
+}
+
+// nextSilence returns a time before which no owner is silent; zero if there is no other owner.
+// Later keep-alives only postpone it, so it is found again when it has come or the owners change.
+func (m *Machine) nextSilence() time.Time {
+	t := &m.lead.recordTable
+	if t.silentAt.IsZero() || m.due(t.silentAt) {
+		var d deadline
+		for _, o := range t.owners {
+			if o.id != m.self {
+				d.add(m.ownerSilentAt(o))
+			}
+		}
+		t.silentAt = d.at
+	}
+	return t.silentAt
 }
 
 // formerLeader returns the leader of base's version, if this node followed it for so long that acks
@@ -194,5 +213,8 @@ func (m *Machine) extendOwner(p *peer, ack *message.LeaderKeepAliveAck) {
 	if p != nil && m.isQuorate(m.now) && m.knowsRevocations(p.id) &&
 		ack.Echo.Version == m.claim().Version && ack.Echo.Incarnation == p.id.Incarnation {
 		ack.Extends, ack.Hold, p.extended = true, m.timing.givenHold(), p.heard
+		if p.id.IsWorker() {
+			ack.Hold = m.timing.shorter.HoldTimeout() // it may have other timings
+		}
 	}
 }

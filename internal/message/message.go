@@ -54,6 +54,7 @@ const (
 	KindRecordUpdate
 	KindMemberTraits
 	KindRunEnded
+	KindRelayed
 	// Kinds is the number of kinds, including the unused zero.
 	Kinds
 )
@@ -64,6 +65,7 @@ var kindNames = [Kinds]string{
 	"SeedKeepAlive", "SeedKeepAliveAck", "LeaderRelieve", "ReJoinCluster", "LeaderStatusQuery",
 	"LeaderStatusQueryResponse", "Proposal", "Vote", "LeaderElected", "MemberLeave",
 	"RecordRequest", "RecordResponse", "RecordUpdate", "MemberTraits", "RunEnded",
+	"Relayed",
 }
 
 // String returns the event's name in protocol.md.

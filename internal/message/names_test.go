@@ -74,7 +74,7 @@ func bodies() []message.Body {
 		message.LeaderStatusQuery{}, message.LeaderStatusQueryResponse{},
 		message.Proposal{}, message.Vote{}, message.LeaderElected{}, message.MemberLeave{},
 		message.RecordRequest{}, message.RecordResponse{}, message.RecordUpdate{},
-		message.MemberTraits{}, message.RunEnded{},
+		message.MemberTraits{}, message.RunEnded{}, message.Relayed{},
 	}
 }
 
@@ -96,7 +96,7 @@ func TestKindNames(t *testing.T) {
 			t.Errorf("kind %d: got struct %s and name %s, want %s", kind, got, kind, want)
 		}
 	}
-	if got, want := message.Kinds.String(), "Kind(25)"; got != want {
+	if got, want := message.Kinds.String(), "Kind(26)"; got != want {
 		t.Errorf("one past the last kind: got %q, want %q", got, want)
 	}
 }

@@ -36,6 +36,8 @@ type RecordRequest struct {
 	ID         uint64
 	Conditions []Condition
 	Changes    []Change
+	// Seen is the leader's newest stamp that a worker has seen; zero in the request of a member.
+	Seen Stamp `json:",omitzero"`
 }
 
 // Bytes returns the approximate size of the request in bytes.

@@ -59,6 +59,7 @@ type (
 		State state
 	}
 	alignment struct{ State state }
+	relayed   struct{ Message Message }
 )
 
 // encoded is a message in JSON.
@@ -85,6 +86,8 @@ func (m Message) MarshalJSON() ([]byte, error) {
 		e.Body = elected{b, newState(b.State)}
 	case message.ClusterAlignment:
 		e.Body = alignment{newState(b.State)}
+	case message.Relayed:
+		e.Body = relayed{Message(b.Message)}
 	}
 	return json.Marshal(e)
 }
@@ -127,6 +130,9 @@ func decodeBody(kind string, raw []byte) (message.Body, error) {
 	case "LeaderElected":
 		b, err := decode[elected](raw)
 		return b.body(), err
+	case "Relayed":
+		b, err := decode[relayed](raw)
+		return message.Relayed{Message: message.Message(b.Message)}, err
 	case "ClusterAlignment":
 		b, err := decode[alignment](raw)
 		return b.body(), err

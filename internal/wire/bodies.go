@@ -120,6 +120,28 @@ func (c *codec) runEnded(m *message.RunEnded) {
 	c.fixed("proof", m.Proof[:])
 }
 
+func (c *codec) relayed(m *message.Relayed) {
+	var kind message.Kind
+	if c.writing && m.Message.Body != nil {
+		kind = m.Message.Body.Kind()
+	}
+	c.header(&m.Message)
+	within(c, &kind, 0, message.Kinds-1)
+	if !kind.IsRelayed() {
+		c.fail("a relayed %v", kind)
+	}
+	if c.err != nil {
+		return
+	}
+	outer := c.enter()
+	if c.writing {
+		c.writeBody(m.Message.Body)
+	} else {
+		m.Message.Body = c.readBody(kind)
+	}
+	c.leave(outer)
+}
+
 func (c *codec) clusterAlignment(m *message.ClusterAlignment) { c.state(&m.State) }
 
 func (c *codec) memberLeave(m *message.MemberLeave) {
@@ -133,6 +155,9 @@ func (c *codec) recordRequest(m *message.RecordRequest) {
 	list(c, "a list of conditions", &m.Conditions, message.MaxConditions, minConditionBytes,
 		c.condition)
 	list(c, "a list of changes", &m.Changes, message.MaxChanges, minChangeBytes, c.change)
+	if c.hasAddedField() {
+		c.stamp(&m.Seen)
+	}
 }
 
 func (c *codec) condition(v *message.Condition) {

@@ -113,6 +113,8 @@ func earlierLengths(name string, at []any) []int {
 		return []int{14} // without the successors
 	case name == "Vote" && len(at) == 20:
 		return []int{19} // without the mark of a voter that does not lead
+	case (name == "RecordRequest" || name == "Relayed") && len(at) == 6:
+		return []int{3} // without the stamp that a worker has seen
 	case name == goldenCall && len(at) == 5:
 		return []int{4} // without the depth
 	case name == "Greet" && len(at) == 17:

@@ -200,6 +200,8 @@ func (c *codec) writeBody(body message.Body) {
 		c.memberTraits(&b)
 	case message.RunEnded:
 		c.runEnded(&b)
+	case message.Relayed:
+		c.relayed(&b)
 	default:
 		c.err = fmt.Errorf("%w: %T", ErrUnknownKind, body)
 	}
@@ -257,6 +259,8 @@ func (c *codec) readBody(kind message.Kind) message.Body {
 		return read(c, (*codec).memberTraits)
 	case message.KindRunEnded:
 		return read(c, (*codec).runEnded)
+	case message.KindRelayed:
+		return read(c, (*codec).relayed)
 	default:
 		panic("wire: Decode did not refuse " + kind.String())
 	}

@@ -374,6 +374,10 @@ func drawGreet(t *rapid.T, name string) message.Greet {
 }
 
 func drawBody(t *rapid.T) message.Body {
+	return drawBodyOf(t, message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind")))
+}
+
+func drawBodyOf(t *rapid.T, kind message.Kind) message.Body {
 	var (
 		yes    = func() bool { return rapid.Bool().Draw(t, "bool") }
 		n      = func() uint64 { return drawCount(t, "number") }
@@ -381,7 +385,7 @@ func drawBody(t *rapid.T) message.Body {
 		stage  = message.Stage(rapid.Uint8Range(1, 2).Draw(t, "stage"))
 		reason = message.Reason(rapid.Uint8().Draw(t, "reason"))
 	)
-	switch kind := message.Kind(rapid.Uint8Range(1, uint8(message.Kinds)-1).Draw(t, "kind")); kind {
+	switch kind {
 	case message.KindGreet:
 		return drawGreet(t, name)
 	case message.KindLeaderQuery:
@@ -468,6 +472,14 @@ func drawRecordBody(t *rapid.T, kind message.Kind) message.Body {
 		return message.MemberTraits{Traits: drawTraits(t)}
 	case message.KindRunEnded:
 		return drawRunEnded(t)
+	case message.KindRelayed:
+		kind := rapid.SampledFrom([]message.Kind{
+			message.KindLeaderKeepAlive, message.KindLeaderKeepAliveAck, message.KindRecordRequest,
+			message.KindRecordResponse,
+		}).Draw(t, "relayed")
+		return message.Relayed{Message: message.Message{
+			From: drawIdentity(t), To: drawAddress(t, true), Claim: drawClaim(t), Body: drawBodyOf(t, kind),
+		}}
 	default:
 		t.Fatalf("no generator for %s", kind)
 		return nil

@@ -200,6 +200,7 @@ func typical() []message.Message {
 				{Key: "jobs/leader", Value: []byte("n2"), Owned: true, Session: 300},
 				{Key: "limit", Drop: true},
 			},
+			Seen: message.Stamp{Version: 7, Incarnation: 300, Clock: 1_700_000_000_000_000_000},
 		},
 		message.RecordResponse{ID: 70_000, Reason: message.ReasonConflict, Number: number()},
 		message.RecordUpdate{
@@ -208,12 +209,24 @@ func typical() []message.Message {
 		},
 		message.MemberTraits{Traits: sampleTraits()},
 		message.RunEnded{Run: identity(3), StoreKey: [32]byte{1, 31: 2}, Proof: [64]byte{3, 63: 4}},
+		sampleRelayed(),
 	}
 	out := make([]message.Message, 0, len(bodies))
 	for _, b := range bodies {
 		out = append(out, envelope(b))
 	}
 	return out
+}
+
+func sampleRelayed() message.Relayed {
+	return message.Relayed{Message: message.Message{
+		From: member.WorkerIdentity(member.StoreID{1, 15: 2}),
+		To:   member.Address{Host: "10.0.0.2", Port: 7001},
+		Body: message.RecordRequest{
+			ID: 70_000, Conditions: []message.Condition{{Key: "jobs/a"}},
+			Changes: []message.Change{{Key: "jobs/a", Owned: true}},
+		},
+	}}
 }
 
 // zero returns the smallest message of each kind.
@@ -268,6 +281,11 @@ func zero() []message.Message {
 			m.Body = message.MemberTraits{}
 		case message.RunEnded:
 			m.Body = message.RunEnded{}
+		case message.Relayed:
+			m.Body = message.Relayed{Message: message.Message{
+				From: member.Identity{Address: member.Address{Host: "a", Port: 1}},
+				Body: message.RecordResponse{},
+			}}
 		}
 		m.From = member.Identity{Address: member.Address{Host: "a", Port: 1}}
 		m.To, m.Claim = member.Address{}, member.Claim{}

@@ -194,7 +194,8 @@ func (o options) judgeBatch(dir string, list []history) verdict {
 // drawHistory runs the simulator and returns the steps.
 func (o options) drawHistory(seed uint64) (steps []steplog.Step) {
 	sim.Run(sim.Options{
-		Seed: seed, Size: o.size, For: o.faults, Without: sim.RestoredCopies, Record: keepIn(&steps),
+		Seed: seed, Size: o.size, For: o.faults, Record: keepIn(&steps),
+		Without: sim.RestoredCopies | sim.Workers, // the specification has neither
 	})
 	return steps
 }

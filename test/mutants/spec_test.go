@@ -99,6 +99,17 @@ var unspecified = map[string]string{
 	"short-leaderships-forgotten":         "no safety depends on traits and preference",
 	"active-since-survives-silence":       "no safety depends on traits and preference",
 	"announced-once":                      "no safety depends on traits and preference",
+	"new-worker-knows-its-losses":         "the specification has no workers",
+	"worker-needs-a-seat":                 "the specification has no workers",
+	"request-of-a-forgotten-worker":       "the specification has no workers",
+	"worker-trusts-by-its-own-timings":    "the specification has no workers",
+	"trust-outlasts-a-leadership":         "the specification has no workers",
+	"worker-in-the-name-of-another":       "the specification has no workers",
+	"stranger-relays":                     "the specification has no workers",
+	"worker-fills-the-table":              "the specification has no workers",
+	"workers-crowd-the-table":             "the specification has no workers",
+	"worker-takes-the-room-of-workers":    "the specification has no workers",
+	"worker-takes-the-room-of-members":    "the specification has no workers",
 }
 
 // TestSpecificationRejects checks that the specification in spec/ rejects a history of every

@@ -27,5 +27,5 @@ type Edit struct {
 // Table lists all mutants. Each disables one rule.
 func Table() []Mutant {
 	return slices.Concat(members, identity, copies, founding, support, election, durable, classic,
-		records, restart, timings, preferences)
+		records, workers, restart, timings, preferences)
 }

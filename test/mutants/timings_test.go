@@ -69,8 +69,8 @@ var timings = []Mutant{
 		Rule: "8, two sets: a leader extends records for the shorter HoldTimeout",
 		Edits: []Edit{{
 			File: "statemachine/timing.go",
-			Old:  "return t.shorter.HoldTimeout()",
-			New:  "return 0",
+			Old:  "return t.shorter.HoldTimeout()\n}\n\n// onlyExtender",
+			New:  "return 0\n}\n\n// onlyExtender",
 		}},
 		Test: "TestALeaderExtendsForTheShorterHold",
 	},

@@ -118,7 +118,7 @@ func (x *chaos) startFaults() {
 		on    bool
 	}{
 		{Loss, link.Loss > 0}, {Duplication, link.Duplicate > 0}, {Delay, link.Late > 0},
-		{Reordering, link.Unordered}, {Skew, x.plan.Setup.Skew},
+		{Reordering, link.Unordered}, {Skew, x.plan.Setup.Skew}, {Workers, x.plan.Setup.Workers > 0},
 	} {
 		if steady.on {
 			x.countFault(steady.class)

@@ -106,7 +106,7 @@ func newChecker(size int, seeds []member.Address, processes int) *checker {
 		neverJoined: make([]bool, len(seeds)),
 		restarted:   make([]bool, len(seeds)),
 		claimants:   map[member.StoreID]bool{},
-		trusts:      trusts{unsure: make([]int64, processes), set: map[setting]bool{}},
+		trusts:      trusts{unsure: make([]int64, processes+maxWorkers), set: map[setting]bool{}},
 	}
 }
 

@@ -58,6 +58,8 @@ type Setup struct {
 	HandOver    time.Duration       `json:",omitempty"`
 	// Keys is the number of records that processes compete for; 0 disables records.
 	Keys int `json:",omitempty"`
+	// Workers is the number of workers that compete for the records too.
+	Workers int `json:",omitempty"`
 	// Floors lists the tokens above which the store of each process was recovered, 0 for a new store;
 	// empty if all are new.
 	Floors []uint64 `json:",omitempty"`
@@ -93,6 +95,7 @@ type Cluster struct {
 	now       int64
 	queue     queue
 	procs     []*process
+	workers   []*worker
 	net       network
 	recording *recording
 	check     *checker
@@ -194,6 +197,7 @@ func newCluster(s Setup, t *recording) *Cluster {
 	c.check.floors = s.Floors
 	c.planResizes(s)
 	c.startHolders()
+	c.startWorkers()
 	c.recordSetup(seeds)
 	return c
 }

@@ -301,6 +301,7 @@ func TestResultListsWhatHappened(t *testing.T) {
 	_, r := Capture(Options{Seed: 1, Size: 3, For: time.Minute})
 	r.Plan.Faults, r.Plan.Setup.Link.Loss, r.Faults, r.Fates = AllFaults, 0.1, nil, nil
 	r.Plan.Setup.Skew, r.Plan.Setup.Link.Unordered, r.Plan.Setup.Link.Late = false, false, 0.1
+	r.Plan.Setup.Workers = 0
 	if got := Reproduce(r, nil).String(); !strings.HasSuffix(got, ", faults: none") {
 		t.Errorf("run without faults: %s", got)
 	}

@@ -24,6 +24,7 @@ const (
 	ruleSeedsDiffer
 	ruleFenced
 	ruleClaimRefused
+	ruleWorkerTrusts
 	rules
 )
 
@@ -36,7 +37,7 @@ func (r rule) String() string {
 		return statemachine.TraceKind(r - ruleTraces).String()
 	default:
 		return [...]string{
-			"greet refused", "seeds differ", "write fenced", "claim refused",
+			"greet refused", "seeds differ", "write fenced", "claim refused", "worker trusts",
 		}[r-ruleGreetRefused]
 	}
 }

@@ -45,19 +45,20 @@ const (
 	Obituaries                        // another process announces a crash
 	SlowDisks                         // some or all disks are slow for a while
 	RestoredCopies                    // a process returns with an earlier copy of its store
+	Workers                           // processes without a place in the roster own records
 
 	NoFaults  Faults = 0
-	AllFaults        = RestoredCopies<<1 - 1
+	AllFaults        = Workers<<1 - 1
 
 	// Classes that were added later use separate streams, so that older seeds keep their
 	// faults.
 	laterFaults = SlowSaves | NewTimings
 	firstFaults = AllFaults &^ laterFaults &^ NewTraits &^ TimingSteps &^ claimFaults &^
-		Obituaries &^ SlowDisks &^ RestoredCopies
+		Obituaries &^ SlowDisks &^ RestoredCopies &^ Workers
 	claimFaults = Claimants | Impostors
 )
 
-const classes = 33
+const classes = 34
 
 var faultNames = [classes]string{
 	"loss", "duplication", "delay", "reordering", "clogs", "breaks", "cuts", "partitions",
@@ -65,7 +66,7 @@ var faultNames = [classes]string{
 	"lost disks", "clocks back", "operators", "twins", "other size", "other seeds",
 	"other protocol", "skew", "other timings", "slow saves",
 	"new timings", "new traits", "timing steps", "claimants", "impostors",
-	"obituaries", "slow disks", "restored copies",
+	"obituaries", "slow disks", "restored copies", "workers",
 }
 
 // index returns the bit number of a single class.

@@ -180,7 +180,7 @@ func (j *judge) checkRecords() {
 	for e := range c.procs[c.Leader()].machine.Records().All() {
 		lives := slices.ContainsFunc(c.procs, func(p *process) bool {
 			return p.isUp() && p.identity() == e.Owner
-		})
+		}) || slices.ContainsFunc(c.workers, func(w *worker) bool { return w.identity() == e.Owner })
 		if e.IsOwned() && !lives {
 			j.noteFailure("records", "record %s is still owned by %v, but that process is gone",
 				e.Key, e.Owner)

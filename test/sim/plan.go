@@ -86,11 +86,15 @@ func drawPlan(o Options) Plan {
 	}
 	if r := randomStream(o.Seed, streamHolders); r.IntN(2) == 0 {
 		p.Setup.Keys = 1 + r.IntN(4)
+		drawWorkers(randomStream(o.Seed, streamWorkers), &p)
 	}
 	if !forms {
 		drawTraits(randomStream(o.Seed, streamPreferences), &p)
 		drawClaims(randomStream(o.Seed, streamClaims), &p)
 		p.Faults &^= o.Without
+	}
+	if o.Without&Workers != 0 {
+		p.Setup.Workers = 0
 	}
 	if !forms {
 		drawDisks(&p, o)

@@ -137,6 +137,8 @@ func (p Plan) checkPlan() error {
 		return fmt.Errorf("invalid HandOver %v: want 0, or LeaderTimeout to %v", s.HandOver, maxTimeout)
 	case s.SeatTimeout < 0 || s.SeatTimeout > MaxFor:
 		return fmt.Errorf("invalid SeatTimeout %v: want 0 to %v", s.SeatTimeout, MaxFor)
+	case s.Workers < 0 || s.Workers > maxWorkers:
+		return fmt.Errorf("invalid Workers %d: want 0 to %d", s.Workers, maxWorkers)
 	case s.TrustRefusal && len(s.Rejects) > 0:
 		return fmt.Errorf("invalid Rejects %v: must be empty if TrustRefusal is set", s.Rejects)
 	case len(p.Starts) != s.Processes:

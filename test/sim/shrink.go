@@ -126,6 +126,8 @@ func (s *shrinker) dropPairs() {
 func (s *shrinker) simplifyCluster() {
 	for _, plainer := range []func(*Plan){
 		func(p *Plan) { p.Setup.Keys = 0 },
+		func(p *Plan) { p.Setup.Workers = 0 },
+		func(p *Plan) { p.Setup.Workers = min(p.Setup.Workers, 1) },
 		func(p *Plan) { p.Setup.Keys = min(p.Setup.Keys, 1) },
 		func(p *Plan) { p.Setup.HandOver = 0 },
 		func(p *Plan) { p.Setup.Preferences, p.Setup.HandOver = nil, 0 },
@@ -158,7 +160,8 @@ func samePlan(a, b Plan) bool {
 	return a.Setup.total() == b.Setup.total() &&
 		a.Setup.Link == b.Setup.Link && a.Setup.Lag == b.Setup.Lag &&
 		a.Setup.Skew == b.Setup.Skew && a.Setup.Codec == b.Setup.Codec && a.For == b.For &&
-		a.Setup.Keys == b.Setup.Keys && a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
+		a.Setup.Keys == b.Setup.Keys && a.Setup.Workers == b.Setup.Workers &&
+		a.Epilogue == b.Epilogue && slices.Equal(a.Starts, b.Starts) &&
 		len(a.Setup.Preferences) == len(b.Setup.Preferences) && a.Setup.HandOver == b.Setup.HandOver &&
 		a.Setup.SeatTimeout == b.Setup.SeatTimeout &&
 		len(a.Setup.Volatile) == len(b.Setup.Volatile) && len(a.Setup.Slow) == len(b.Setup.Slow)

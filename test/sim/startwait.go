@@ -28,8 +28,11 @@ func (p *process) isStarted() bool { return p.isUp() || p.starting != nil }
 func (c *Cluster) startWaiting(p *process) bool {
 	cfg := p.nextConfig()
 	next := statemachine.OwedBy(cfg.Timings, cfg.OtherTimings)
+	if cfg.Size == 1 {
+		p.owed = p.owed.Alone(next, p.store.Held.Records)
+	}
 	left := p.owed.Wait(next)
-	if left == 0 || cfg.Size == 1 {
+	if left == 0 {
 		return false
 	}
 	c.noteProcess(p, Waiting, fmt.Sprintf("%v before its run begins", left))

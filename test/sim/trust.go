@@ -3,6 +3,7 @@
 package sim
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/athena-go/athena/internal/message"
@@ -79,7 +80,7 @@ func (k *checker) trustOf(p int, key string) *trust {
 		t.of, t.tokens = map[string][]trust{}, map[string]grant{}
 	}
 	if t.of[key] == nil {
-		t.of[key] = make([]trust, len(k.homes))
+		t.of[key] = make([]trust, len(k.trusts.unsure))
 	}
 	return &t.of[key][p]
 }
@@ -120,7 +121,7 @@ func (k *checker) checkTrusted(p *process, key string, token member.Token, until
 	for i, o := range k.trusts.of[key] {
 		if i != p.index && !o.token.IsZero() && o.until > k.now && k.now >= k.trusts.unsure[i] {
 			k.noteBroken("I10", "%s trusts record %s by %v, but %v trusts it by %v until %v",
-				p.cfg.Name, key, token, k.homes[i], o.token, time.Duration(o.until))
+				p.cfg.Name, key, token, k.holderName(i), o.token, time.Duration(o.until))
 		}
 	}
 	last := k.trusts.tokens[key]
@@ -131,6 +132,14 @@ func (k *checker) checkTrusted(p *process, key string, token member.Token, until
 	if last.token.Less(token) {
 		k.trusts.tokens[key] = grant{token, p.identity()}
 	}
+}
+
+// holderName names a process or a worker.
+func (k *checker) holderName(i int) string {
+	if i < len(k.homes) {
+		return k.homes[i].String()
+	}
+	return fmt.Sprintf("w%d", i-len(k.homes)+1)
 }
 
 // endTrust records that a process is down and trusts no record.

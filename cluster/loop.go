@@ -63,6 +63,10 @@ func (n *Node) runLoop() {
 			now, in.Woke = n.readTurnClock()
 			in.Order = true
 			out = n.machine.AskPeer(now, c.peer, c.store)
+		case m := <-n.relays:
+			now, in.Woke = n.readTurnClock()
+			in.Order = true
+			out = n.machine.Relay(now, m)
 		case c := <-n.calls:
 			now, in.Woke = n.readTurnClock()
 			in.Order = true

@@ -16,6 +16,7 @@ import (
 	"github.com/athena-go/athena/internal/clock"
 	"github.com/athena-go/athena/internal/diagnosis"
 	"github.com/athena-go/athena/internal/mesh"
+	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/internal/messaging"
 	"github.com/athena-go/athena/internal/recordtable"
 	"github.com/athena-go/athena/internal/store"
@@ -49,10 +50,12 @@ type Node struct {
 	strangers chan struct{}           // the same for messages of strangers
 	refusals  chan statemachine.Probe // leaders whose hosts refuse packets to the port
 	claims    chan claim
+	relays    chan message.Message // of workers
 	calls     chan loopCall
 
 	messages  *messaging.Messenger
 	records   *recordtable.Table
+	works     works
 	snapshots snapshotCell
 	terms     terms
 	candidate *leader.Candidate // of WhileLeader

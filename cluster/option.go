@@ -25,6 +25,7 @@ type options struct {
 	wall      func() time.Time // nil: the system clock; if clock is set, no wall clock
 	lookUpSRV lookUpSRV
 	listening func(*Node)
+	workers   int
 }
 
 func newOptions(opts []Option) options {
@@ -53,6 +54,12 @@ func WithLogger(l *slog.Logger) Option { return func(o *options) { o.logger = l 
 func WithTransport(listen func(transport.Config) (transport.Network, error)) Option {
 	return func(o *options) { o.transport = listen }
 }
+
+// WithWorkers lets up to count observers own records through this node (observer.Observer.Work);
+// the default is 0. A worker may set, take and drop any record and lock, as a member may, while
+// other observers may only read them. It sends its messages through any node that has this option,
+// so give it to all.
+func WithWorkers(count int) Option { return func(o *options) { o.workers = count } }
 
 // WithSocket replaces the UDP socket of QUIC, for example to simulate or disturb a network. The
 // function open is called with Config.Addr; the node closes the socket.

@@ -80,6 +80,8 @@ func openNode(ctx context.Context, cfg Config, o options) (*Node, error) {
 		refusals:  make(chan statemachine.Probe),
 		claims:    make(chan claim, maxAsks),
 		calls:     make(chan loopCall),
+		relays:    make(chan message.Message),
+		works:     works{limit: o.workers},
 		done:      make(chan struct{}),
 	}
 	n.life, n.stop = context.WithCancelCause(context.Background())

@@ -4,6 +4,9 @@
 // leader, reads who leads a job or holds a lock, and sends requests and streams to members and to
 // the leader. It has no seat and no vote.
 //
+// If the members have cluster.WithWorkers, an observer can also work: it then holds locks of
+// package lock, without a seat, and keeps them while members and leaders change.
+//
 // An observer uses the port and the secret of the members, or a certificate of their authority. It
 // follows one member. If that member does not answer for 5 seconds or the connection ends, it
 // follows another one within about 2 seconds.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/athena-go/athena/internal/holding"
@@ -40,6 +41,8 @@ type Config struct {
 	Transport func(transport.Config) (transport.Network, error)
 	// Receiver has the codec and the names of the types that are sent; may be nil.
 	Receiver *receiver.Mux
+
+	clock func() time.Time // of a worker; nil except in tests
 }
 
 // View is what an observer knows of the cluster. It may be out of date.
@@ -66,6 +69,8 @@ type Observer struct {
 	life context.Context
 	stop context.CancelCauseFunc
 	work sync.WaitGroup
+
+	working atomic.Bool // Work was called
 
 	closing  sync.Once
 	closeErr error

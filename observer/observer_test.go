@@ -113,6 +113,7 @@ func (w *world) config(i int) cluster.Config {
 func (w *world) options(i int) []cluster.Option {
 	return []cluster.Option{
 		cluster.WithClock(time.Now), cluster.WithLogger(slog.New(slog.DiscardHandler)),
+		cluster.WithWorkers(16),
 		cluster.WithTransport(func(transport.Config) (transport.Network, error) {
 			return w.net.Listen(addressOf(i))
 		}),
@@ -137,7 +138,7 @@ func (w *world) startObserver(i int, members ...member.Address) *Observer {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
 	o, err := Start(ctx, Config{
-		Cluster: cluster.DefaultCluster, Members: texts,
+		Cluster: cluster.DefaultCluster, Members: texts, clock: time.Now,
 		Transport: func(transport.Config) (transport.Network, error) {
 			return w.net.Listen(member.Address{Host: "127.0.0.1", Port: uint16(9000 + i)})
 		},

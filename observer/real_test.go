@@ -40,7 +40,9 @@ func startAlone(
 	receiver.HandleRequest(c.Receiver, func(_ context.Context, _ member.Member, a ask) (int, error) {
 		return a.N + 1, nil
 	})
-	opts := []cluster.Option{cluster.WithLogger(slog.New(slog.DiscardHandler))}
+	opts := []cluster.Option{
+		cluster.WithLogger(slog.New(slog.DiscardHandler)), cluster.WithWorkers(1),
+	}
 	if open != nil {
 		opts = append(opts, cluster.WithTransport(open))
 	}
@@ -100,6 +102,7 @@ func TestObserverOnSockets(t *testing.T) {
 			}); err != nil {
 				t.Error(err)
 			}
+			lockAsWorker(ctx, t, o, n)
 			cfg.Secret = cluster.NewSecret()
 			short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
@@ -108,6 +111,34 @@ func TestObserverOnSockets(t *testing.T) {
 				t.Errorf("another secret: got %v, want ErrCertificate", err)
 			}
 		})
+	}
+}
+
+// lockAsWorker makes an observer hold a lock for some time.
+func lockAsWorker(ctx context.Context, t *testing.T, o *Observer, n *cluster.Node) {
+	t.Helper()
+	work, err := o.Work(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nightly, err := lock.New(work.Records(), "nightly")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nightly.Close(context.Background())
+	if err := nightly.Do(ctx, func(ctx context.Context, term leader.Term) error {
+		for end := time.Now().Add(2 * n.HoldRemaining()); time.Now().Before(end); {
+			if _, err := RequestLeader[int](ctx, o, ask{1}); err != nil {
+				return err
+			}
+		}
+		h, err := o.LockHolder(ctx, "nightly")
+		if h.Token != term.Token() || !term.Valid() {
+			t.Errorf("holder: got %+v, want token %v", h, term.Token())
+		}
+		return err
+	}); err != nil {
+		t.Error(err)
 	}
 }
 

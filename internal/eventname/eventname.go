@@ -20,6 +20,9 @@ const (
 	// Record is the request with which an observer reads a record. The answer is empty if no such
 	// record exists.
 	Record = "athena.record"
+	// Work is the stream of a worker to the member that relays its messages. Both sides write frames,
+	// each after its length.
+	Work = "athena.work"
 )
 
 // IsReserved reports whether a name is reserved for Athena. A caller who chooses such a name could

@@ -49,6 +49,12 @@ func (i *intruder) Lost(member.Identity)                                 {}
 // run. Its greeting is otherwise that of a node.
 func (w *world) intrude(as member.Address, run uint64, like *Node) *intruder {
 	w.t.Helper()
+	return w.intrudeAt(address(20), as, run, like)
+}
+
+// intrudeAt is like intrude, but the intruder listens at the given address.
+func (w *world) intrudeAt(at, as member.Address, run uint64, like *Node) *intruder {
+	w.t.Helper()
 	i := &intruder{key: storekey.New()}
 	i.self = member.Identity{Address: as, StoreID: i.key.StoreID(), Incarnation: run}
 	i.greet = inbound{n: like}.Greet().Body.(message.Greet)
@@ -57,7 +63,7 @@ func (w *world) intrude(as member.Address, run uint64, like *Node) *intruder {
 	i.Mesh, err = mesh.New(mesh.Config{
 		Encode: wire.Encode, Decode: wire.Decode, Size: w.size,
 		Key: func(member.StoreID) storekey.Key { return i.key },
-	}, func(transport.Config) (transport.Network, error) { return w.net.Listen(address(20)) })
+	}, func(transport.Config) (transport.Network, error) { return w.net.Listen(at) })
 	if err == nil {
 		err = i.Start(i)
 	}
@@ -269,4 +275,31 @@ func TestMembersReturnDespiteClaims(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGreetingsOfOthersEndNoStart restarts a member with an empty directory, while intruders greet
+// it from the addresses of all others with another size. It gets its place.
+func TestGreetingsOfOthersEndNoStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3)
+		defer w.close()
+		w.durable()
+		w.form()
+		lost := slices.IndexFunc(w.nodes, func(n *Node) bool { return n != w.leader() })
+		victim := member.Identity{Address: w.nodes[lost].cfg.self}
+		w.end(w.nodes[lost])
+		if err := os.RemoveAll(w.dir(lost)); err != nil {
+			t.Fatal(err)
+		}
+		for i, n := range w.others(w.nodes[lost]) {
+			intruder := w.intrudeAt(address(20+i), n.cfg.self, 1, n)
+			defer intruder.Close()
+			intruder.greet.Size++
+			intruder.Prepare([]member.Identity{victim}, true)
+		}
+		back, err := w.start(lost, Config{JoinOnly: true})
+		if w.nodes[lost] = back; err != nil {
+			t.Errorf("Start: got %v, want a place", err)
+		}
+	})
 }

@@ -34,6 +34,7 @@ var securityRules = []struct {
 		"TestNetwork/ClaimOfAMemberIsRefused", "TestNetwork/ClaimOfAnAbsentMemberIsRefused",
 		"TestNetwork/GreetingAloneTakesNoRoom", "TestIntruders", "TestMembersReturnDespiteClaims",
 		"TestMistypedAddresses", "TestProcessMistypedAddress", "TestReadableByOthers",
+		"TestGreetingsOfOthersEndNoStart",
 	}},
 	{"No session resumption, no 0-RTT", []string{
 		"TestNothingIsResumed", "TestWhatAPeerMayTake",

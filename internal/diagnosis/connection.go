@@ -43,15 +43,15 @@ func (o *Reporter) ObserveConnection(r mesh.Report) {
 	if r.Kind == mesh.ReportUnreachable {
 		o.peers.noteFailedDial(r.Peer)
 	}
+	_, dialedThis := errors.AsType[mesh.DialerError](r.Err)
 	switch {
 	case r.Err == nil:
 		o.peers.noteConnected(r.Peer)
 	case r.Kind == mesh.ReportSeedsDiffer, r.Kind == mesh.ReportStreamRefused,
 		r.Kind == mesh.ReportOneWay: // the peer is connected
 	case r.Kind == mesh.ReportHandshake, r.Kind == mesh.ReportClaimed,
-		r.Kind == mesh.ReportCopied, r.Peer.IsZero():
-		// Anyone can dial this node and claim to be a seed. Only connections that this node dials are
-		// evidence about a seed.
+		r.Kind == mesh.ReportCopied, r.Peer.IsZero(), dialedThis:
+		// Any dialer can claim to be a seed. Only what this node dials is evidence about one.
 	case isPermanent(r.Err):
 		o.peers.noteRefusal(r.Peer, r.Err)
 	default:

@@ -77,30 +77,30 @@ func (m *Mesh) answerGreet(conn transport.Conn, pass func()) {
 	}
 	from := theirs.From.Address
 	if err := m.checkIdentity(conn, from); err != nil {
-		// The peer may not be the member at the claimed address, so do not record the error for that
-		// member.
+		// The peer may not be the member at the claimed address, so no error is recorded for that one.
 		conn.Close(transport.CodeRefused, safetext.PeerText(err.Error()))
 		m.countCertificate(from, err)
 		return
 	}
 	ours := m.ownGreet(conn, from, false)
+	refuse := func(err error, report func(Report)) {
+		err = DialerError{fmt.Errorf("%w (from %s)", err, conn.Remote().Host)}
+		m.refuseConn(conn, from, err, report)
+	}
 	if err := CheckGreet(ours, theirs); err != nil {
 		// Send this node's greeting, so that the dialer gets the same result and reports it.
 		if m.writeGreet(conn, nil, ours) == nil {
 			_, _ = reader.next() // returns when the peer, or limitGreet, closes the connection
 		}
 		report := m.reports.reportStranger
-		if errors.Is(err, ErrSelf) {
-			err = fmt.Errorf("%w (from %s)", err, conn.Remote().Host)
-			if theirs.From == ours.From && checkProof(conn, theirs) == nil {
-				report = func(Report) {} // this node has dialed itself, and reports that as the dialer
-			}
+		if errors.Is(err, ErrSelf) && theirs.From == ours.From && checkProof(conn, theirs) == nil {
+			report = func(Report) {} // this node has dialed itself, and reports that as the dialer
 		}
-		m.refuseConn(conn, from, err, report)
+		refuse(err, report)
 		return
 	}
 	if err := checkProof(conn, theirs); err != nil {
-		m.refuseConn(conn, from, err, m.reports.reportStranger)
+		refuse(err, m.reports.reportStranger)
 		return
 	}
 	ends := Ends{

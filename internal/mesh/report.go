@@ -40,6 +40,12 @@ type Report struct {
 	Err  error          // the reason; nil for ReportConnected
 }
 
+// DialerError means that this node refused a process that dialed it. That process may not be the
+// one at the address from which it greeted.
+type DialerError struct{ error }
+
+func (e DialerError) Unwrap() error { return e.error }
+
 const (
 	// reportInterval is the minimum time before a report is repeated.
 	reportInterval = time.Minute

@@ -260,6 +260,7 @@ func (n *Node) newMachine(ctx context.Context, d paxos.Durable, lastRun uint64) 
 		TrustRefusal: n.cfg.TrustRefusal,
 		Volatile:     n.volatile,
 		LastRun:      lastRun,
+		Clock:        uint64(time.Now().UnixMilli()),
 		Rand:         newRand(),
 		NewStore:     n.keys.newStore,
 	}

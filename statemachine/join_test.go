@@ -524,6 +524,14 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
 	}
+	// Nor may many answers, each of which could be true, raise it without a limit.
+	for range 9 {
+		known.Known = b.nodes[0].durable.Incarnation + 1<<43
+		b.hand(event(1, chosen(3, 1), known))
+	}
+	if got := b.nodes[0].durable.Incarnation; got > 1<<44+1 {
+		t.Errorf("after nine rejects: got run %d, want one that a later store can exceed", got)
+	}
 }
 
 // A leader that refused is not asked again in that round, even if other nodes name it. Otherwise

@@ -29,8 +29,9 @@ type Config struct {
 	JoinOnly bool
 	// Volatile is set if the store does not survive the process (protocol.md 5, restart).
 	Volatile bool
-	// LastRun is the incarnation that the store held before this run; 0 if it is a new store.
-	LastRun uint64
+	// LastRun is the incarnation that the store held before this run; 0 if it is a new store. Clock is
+	// the wall clock at the start of this run, in milliseconds since 1970.
+	LastRun, Clock uint64
 	// TrustRefusal ends support for a leader as soon as its host refuses the port (protocol.md 6,
 	// a process that died).
 	TrustRefusal bool

@@ -80,12 +80,12 @@ func (m *Machine) findEnded(e member.Member) (later member.Identity, ok bool) {
 }
 
 // resolveAddressConflict handles a refusal by a leader that knows another run of this address.
-// known is the incarnation of that run, which must not be less than this run's. If this run had its
-// place already, a later run has replaced it, and this run stops. Otherwise it joins again with a
-// greater incarnation, so that a clock that was set back does not lock the node out (protocol.md
-// 3).
+// known is the incarnation of that run. If this run had its place already, a later run has replaced
+// it, and this run stops. Otherwise it joins again with a greater incarnation, so that a clock that
+// was set back does not lock the node out (protocol.md 3). The limit grows with the clock only, so
+// a later store at the address can exceed whatever a false leader made this one take.
 func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
-	if known < m.self.Incarnation || known > m.self.Incarnation+maxRunJump {
+	if known < m.self.Incarnation || known > m.cfg.Clock+maxRunJump {
 		return
 	}
 	if m.admitted && known > m.self.Incarnation {

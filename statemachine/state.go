@@ -247,9 +247,8 @@ const (
 	// the time in milliseconds since 1970, or one more than the last incarnation if that is
 	// greater.
 	maxRunJump = 1 << 44
-	// maxRunLead is how far the incarnation of a joiner may be above that of the leader, 278 years of
-	// clock difference. It is less than maxRunJump, so that any other store can still exceed the
-	// incarnation of a joiner at its address.
+	// maxRunLead is how far the incarnation of a joiner may be above the leader's, 278 years. It is
+	// less than maxRunJump, so that any other store can still exceed a joiner at its address.
 	maxRunLead = 1 << 43
 	// maxRunsBetween is how far it may in any case be above the known run of the address: a process
 	// may be started that often before it joins again.

@@ -11,14 +11,14 @@ import (
 )
 
 // A node bounds the pending handshakes that others have started. The limit is perMember*Size +
-// extra in total, half of this for one address, and five eighths for one IPv6 prefix. So an
-// attacker with one host always leaves room for the members.
+// extra in total. Of what other hosts leave, one address may take half, and one IPv6 prefix five
+// eighths. So an attacker with a few hosts always leaves room for the members.
 const perMember, extra = 4, 32
 
-// Gate bounds the pending handshakes that others have started, in total and per host. So a host
-// that never completes its handshakes leaves room for the others. Each address counts as a host.
-// Each IPv6 prefix counts as a host too, because a host can use any number of addresses in its
-// prefix. The limit of a prefix is higher, to leave room for the neighbors of such a host.
+// Gate bounds the pending handshakes that others have started, in total and per host, so that one
+// that never completes any leaves room for the others. Each address counts as a host, and each IPv6
+// prefix, because a host can use any number of addresses in it. The limit of a prefix is higher, to
+// leave room for the neighbors of such a host.
 type Gate struct {
 	limit int
 
@@ -50,11 +50,11 @@ func (g *Gate) Enter(from net.Addr) (leave func(), ok bool) {
 	defer g.mu.Unlock()
 	full := g.pending >= g.limit
 	for _, h := range hosts {
-		limit := g.limit / 2
+		limit := (g.limit - g.pending + g.hosts[h]) / 2 // of what other hosts leave
 		if !h.IsSingleIP() {
-			limit = g.limit * 5 / 8
+			limit = limit * 5 / 4
 		}
-		full = full || g.hosts[h] >= limit
+		full = full || g.hosts[h] >= max(limit, 1)
 	}
 	if full {
 		return nil, false

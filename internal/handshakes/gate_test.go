@@ -38,3 +38,21 @@ func TestGateForgetsHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestGateLeavesRoomBesideSeveralHosts checks that one more host can enter after four others have
+// taken all that they can.
+func TestGateLeavesRoomBesideSeveralHosts(t *testing.T) {
+	g := NewGate(Limit(3))
+	for i := range byte(5) {
+		at := &net.TCPAddr{IP: net.IPv4(192, 0, 2, i)}
+		n := 0
+		for ; n < 100; n++ {
+			if _, ok := g.Enter(at); !ok {
+				break
+			}
+		}
+		if n == 0 || n > Limit(3)/2 {
+			t.Errorf("host %d: %d handshakes, want 1 to %d", i+1, n, Limit(3)/2)
+		}
+	}
+}

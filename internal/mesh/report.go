@@ -44,6 +44,7 @@ type Report struct {
 // one at the address from which it greeted.
 type DialerError struct{ error }
 
+// Unwrap returns the reason for the refusal.
 func (e DialerError) Unwrap() error { return e.error }
 
 const (

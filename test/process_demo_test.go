@@ -94,13 +94,21 @@ func ask(t *testing.T, method, url string, into any) (code int) {
 	return resp.StatusCode
 }
 
-// TestDemo checks that a new user soon has five active members and a quorate leader, and that
-// nothing remains at the end.
+// TestDemo checks that a new user has five active members and a quorate leader, and that nothing
+// remains at the end. The time until they are active depends on what else the machine does, so
+// only a full run checks it.
 func TestDemo(t *testing.T) {
-	p, api := startDemo(t, "--for", "3s")
+	var args []string
+	if !testing.Short() {
+		args = []string{"--for", "3s"}
+	}
+	p, api := startDemo(t, args...)
 	match := formedLine.FindStringSubmatch(p.stdout.String())
-	if ms := number(t, match); match[1] != "five" || ms > formsWithin {
-		t.Errorf("%s active members after %d ms, want five within %d", match[1], ms, formsWithin)
+	if match[1] != "five" {
+		t.Errorf("%s active members, want five", match[1])
+	}
+	if ms := number(t, match); ms > formsWithin && !testing.Short() {
+		t.Errorf("formed after %d ms, want at most %d", ms, formsWithin)
 	}
 	var nodes []demoNode
 	if code := ask(t, "GET", api+"/v1/nodes", &nodes); code != 200 || len(nodes) != 5 {
@@ -116,6 +124,9 @@ func TestDemo(t *testing.T) {
 	sh.Dir = t.TempDir()
 	if out, err := sh.CombinedOutput(); err != nil || strings.Count(string(out), " active ") != 5 {
 		t.Errorf("%s: %v, prints\n%s\nwant five active members", paste, err, out)
+	}
+	if testing.Short() {
+		p.signal(syscall.SIGINT)
 	}
 	if code := p.wait(); code != 0 || p.stderr.String() != "" {
 		t.Errorf("exit %d, error %q, want 0 and none", code, &p.stderr)

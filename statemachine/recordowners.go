@@ -23,7 +23,6 @@ type recordTable struct {
 	answers  []reply
 	answerAt member.Number
 	owners   []owner
-	ownerAt  map[member.Identity]int // index in owners
 	// takes is whether a record of an owner is revoked. silentAt is at or before the first time at
 	// which an owner is silent; zero if it must be found again.
 	takes    bool
@@ -142,8 +141,7 @@ func (t *recordTable) forgetRequester(a member.Address) {
 
 // owns reports whether a run owns records.
 func (t *recordTable) owns(id member.Identity) bool {
-	_, ok := t.ownerAt[id]
-	return ok
+	return slices.ContainsFunc(t.owners, func(o owner) bool { return o.id == id })
 }
 
 // laterRun returns the incarnation of another run that sent requests from the address of the given
@@ -209,15 +207,12 @@ func (m *Machine) updateOwners(before, s member.State) {
 	t := &m.lead.recordTable
 	lost := slices.DeleteFunc(t.owners, func(o owner) bool { return o.lost.IsZero() })
 	t.owners, t.takes, t.silentAt = make([]owner, 0, cap(t.owners)), false, time.Time{}
-	if t.ownerAt == nil {
-		t.ownerAt = map[member.Identity]int{}
-	}
-	clear(t.ownerAt)
+	at := make(map[member.Identity]int, cap(t.owners))
 	for id, revoked := range s.Records.Owners() {
-		i, ok := t.ownerAt[id]
+		i, ok := at[id]
 		if !ok {
 			i = len(t.owners)
-			t.ownerAt[id] = i
+			at[id] = i
 			t.owners = append(t.owners, m.ownerOf(lost, before, s, id))
 		}
 		t.owners[i].revoked = t.owners[i].revoked || revoked

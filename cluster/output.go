@@ -55,7 +55,7 @@ func (n *Node) apply(began time.Time, out statemachine.Output) error {
 		n.net.ReplaceConns() // each connection proves one store
 	}
 	n.records.DeliverAnswers(out.Answers)
-	n.works.deliver(out.Relayed, n.machine)
+	n.works.deliverAnswers(out.Relayed, n.machine)
 	n.sendOutput(out)
 	n.handleLostMembers(changes)
 	return n.stopError(out.Stop)

@@ -56,8 +56,8 @@ type work struct {
 	answers chan message.Message
 }
 
-// add adds the stream of a worker, and ends its earlier one. It fails if there is no room.
-func (w *works) add(who member.Address, of *work) error {
+// addStream adds the stream of a worker, and ends its earlier one. It fails if there is no room.
+func (w *works) addStream(who member.Address, of *work) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -76,7 +76,7 @@ func (w *works) add(who member.Address, of *work) error {
 	return nil
 }
 
-func (w *works) remove(who member.Address, of *work) {
+func (w *works) removeStream(who member.Address, of *work) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open[who] == of {
@@ -84,8 +84,8 @@ func (w *works) remove(who member.Address, of *work) {
 	}
 }
 
-// deliver passes on the answers of the leader and the newest committed state.
-func (w *works) deliver(answers []message.Message, m *statemachine.Machine) {
+// deliverAnswers passes on the answers of the leader and the newest committed state.
+func (w *works) deliverAnswers(answers []message.Message, m *statemachine.Machine) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.open) == 0 {
@@ -106,7 +106,7 @@ func (w *works) deliver(answers []message.Message, m *statemachine.Machine) {
 	}
 }
 
-func (w *works) watch() (member.State, <-chan struct{}) {
+func (w *works) watchState() (member.State, <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.state, w.changed
@@ -122,9 +122,9 @@ func (in inbound) Stream(from member.Identity, head []byte, raw mesh.BulkStream)
 	of := &work{raw, make(chan message.Message, maxAnswers)}
 	refused := ErrNotActive
 	if !n.currentSnapshot().held.Cluster.IsZero() {
-		refused = n.works.add(from.Address, of)
+		refused = n.works.addStream(from.Address, of)
 	}
-	defer n.works.remove(from.Address, of)
+	defer n.works.removeStream(from.Address, of)
 	if messaging.AcceptWork(raw, refused) != nil {
 		return
 	}
@@ -154,7 +154,7 @@ func (n *Node) relayWork(from member.Identity, r io.Reader) {
 			return
 		}
 		now := time.Now()
-		next = later(next, now.Add(-maxBurst*relayPace)).Add(relayPace)
+		next = laterTime(next, now.Add(-maxBurst*relayPace)).Add(relayPace)
 		pace.Reset(next.Sub(now))
 		select {
 		case <-pace.C:
@@ -169,7 +169,7 @@ func (n *Node) relayWork(from member.Identity, r io.Reader) {
 	}
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -190,7 +190,7 @@ func (n *Node) writeWork(to member.Identity, of *work, ended <-chan struct{}) {
 	alive := time.NewTicker(n.cfg.timings.HoldTimeout() / aliveFrames)
 	defer alive.Stop()
 	for {
-		state, changed := n.works.watch()
+		state, changed := n.works.watchState()
 		m := message.Message{From: n.currentSnapshot().view.Self, To: to.Address}
 		if pause == nil && state.Number != sent {
 			m.Body = message.ClusterAlignment{State: state}

@@ -24,14 +24,15 @@ func TestStreamsOfWorkers(t *testing.T) {
 		return member.WorkerIdentity(member.StoreID{n}).Address
 	}
 	var none works
-	if err := none.add(who(1), &work{}); !errors.Is(err, errNoWorkers) {
+	if err := none.addStream(who(1), &work{}); !errors.Is(err, errNoWorkers) {
 		t.Errorf("a member without the option: %v", err)
 	}
 	w := works{limit: 2}
 	first := &closedStream{}
 	earlier, later := &work{raw: first}, &work{raw: &closedStream{}}
 	for _, err := range []error{
-		w.add(who(1), earlier), w.add(who(2), &work{raw: &closedStream{}}), w.add(who(1), later),
+		w.addStream(who(1), earlier), w.addStream(who(2), &work{raw: &closedStream{}}),
+		w.addStream(who(1), later),
 	} {
 		if err != nil {
 			t.Error(err)
@@ -40,15 +41,15 @@ func TestStreamsOfWorkers(t *testing.T) {
 	if first.closed != 1 {
 		t.Error("the earlier stream of a worker is not closed")
 	}
-	if err := w.add(who(3), &work{}); !errors.Is(err, ErrBusy) {
+	if err := w.addStream(who(3), &work{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("the third worker of two: %v", err)
 	}
-	w.remove(who(1), earlier)
-	if err := w.add(who(3), &work{}); !errors.Is(err, ErrBusy) {
+	w.removeStream(who(1), earlier)
+	if err := w.addStream(who(3), &work{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("when an earlier stream has ended: %v", err)
 	}
-	w.remove(who(1), later)
-	if err := w.add(who(3), &work{}); err != nil {
+	w.removeStream(who(1), later)
+	if err := w.addStream(who(3), &work{}); err != nil {
 		t.Errorf("when a stream has ended: %v", err)
 	}
 }

@@ -73,10 +73,10 @@ func (o *Observer) Work(ctx context.Context) (*Worker, error) {
 	}
 	w.life, w.stop = context.WithCancelCause(o.life)
 	greeted := make(chan message.Timings, 1)
-	w.work.Go(func() { w.exchange(greeted) })
+	w.work.Go(func() { w.exchangeMessages(greeted) })
 	select {
 	case t := <-greeted:
-		w.begin(t)
+		w.startMachine(t)
 		return w, nil
 	case <-ctx.Done():
 		w.stop(messaging.ErrClosed)
@@ -87,8 +87,8 @@ func (o *Observer) Work(ctx context.Context) (*Worker, error) {
 	}
 }
 
-// begin starts the machine with the timings of the cluster.
-func (w *Worker) begin(t message.Timings) {
+// startMachine starts the machine with the timings of the cluster.
+func (w *Worker) startMachine(t message.Timings) {
 	w.machine = statemachine.NewWorker(statemachine.Config{Timings: t}, w.o.self.StoreID, w.clock())
 	w.view = w.machine.View(w.clock())
 	w.steps = clock.StepWatch{
@@ -143,7 +143,7 @@ func (w *Worker) runLoop() {
 			out = w.machine.Advance(now)
 		}
 		w.table.Update(now, w.machine, out.Changed || len(out.Answers) > 0)
-		w.publish(now, out.Changed)
+		w.publishView(now, out.Changed)
 		w.table.DeliverAnswers(out.Answers)
 		for _, m := range out.Send {
 			select {
@@ -170,7 +170,7 @@ func (w *Worker) readClock() time.Time {
 	return now
 }
 
-func (w *Worker) publish(now time.Time, changed bool) {
+func (w *Worker) publishView(now time.Time, changed bool) {
 	if !changed {
 		return
 	}
@@ -181,9 +181,9 @@ func (w *Worker) publish(now time.Time, changed bool) {
 	w.changed = make(chan struct{})
 }
 
-// exchange carries the messages of the worker through one member after the other, first the one
-// that the observer follows.
-func (w *Worker) exchange(greeted chan<- message.Timings) {
+// exchangeMessages carries the messages of the worker through one member after the other, first the
+// one that the observer follows.
+func (w *Worker) exchangeMessages(greeted chan<- message.Timings) {
 	home, limit, failures := w.o.currentHome(), probeStep, 0
 	for w.life.Err() == nil {
 		timings, err := w.exchangeWith(home, limit, greeted)
@@ -255,7 +255,7 @@ func (w *Worker) exchangeWith(
 			case greeted <- t:
 			default:
 			}
-			writing.Go(func() { w.write(s, ended) })
+			writing.Go(func() { w.writeMessages(s, ended) })
 		case message.SeedKeepAlive: // the member is there
 		default:
 			select {
@@ -268,8 +268,8 @@ func (w *Worker) exchangeWith(
 	}
 }
 
-// write sends the messages of the worker to its member.
-func (w *Worker) write(s interface{ Write([]byte) (int, error) }, ended <-chan struct{}) {
+// writeMessages sends the messages of the worker to its member.
+func (w *Worker) writeMessages(s interface{ Write([]byte) (int, error) }, ended <-chan struct{}) {
 	for {
 		select {
 		case m := <-w.out:

@@ -36,8 +36,8 @@ func (w *world) openLock(s record.Store) *lock.Lock {
 	return l
 }
 
-// hold holds the lock until its term ends or the returned function is called.
-func (w *world) hold(s record.Store) (term leader.Term, ctx context.Context, release func()) {
+// holdLock holds the lock until its term ends or the returned function is called.
+func (w *world) holdLock(s record.Store) (term leader.Term, ctx context.Context, release func()) {
 	w.t.Helper()
 	type begun struct {
 		term leader.Term
@@ -75,7 +75,7 @@ func TestWorkersTakeTurns(t *testing.T) {
 		for i, s := range []record.Store{
 			first.Records(), second.Records(), w.nodes[2].Records(), first.Records(),
 		} {
-			term, _, release := w.hold(s)
+			term, _, release := w.holdLock(s)
 			if !last.Less(term.Token()) || !term.Valid() {
 				t.Errorf("holder %d: token %v after %v, valid=%v", i, term.Token(), last, term.Valid())
 			}
@@ -95,7 +95,7 @@ func TestWorkerKeepsItsLock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			term, ctx, release := w.hold(work.Records())
+			term, ctx, release := w.holdLock(work.Records())
 			for kill := range w.nodes {
 				w.net.Kill(addressOf(kill))
 				<-w.nodes[kill].Done()
@@ -128,7 +128,7 @@ func TestWorkerLeavesASilentMember(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		term, ctx, release := w.hold(work.Records())
+		term, ctx, release := w.holdLock(work.Records())
 		for range 5 {
 			home := o.currentHome()
 			w.net.Cut(at, home)
@@ -152,10 +152,10 @@ func TestLostWorkerFreesItsLock(t *testing.T) {
 			func(*Observer) { w.net.Kill(member.Address{Host: "127.0.0.1", Port: 9001}) },
 		} {
 			o, work := w.startWorker(i)
-			term, ctx, _ := w.hold(work.Records())
+			term, ctx, _ := w.holdLock(work.Records())
 			end(o)
 			began := time.Now()
-			next, _, release := w.hold(w.nodes[2].Records())
+			next, _, release := w.holdLock(w.nodes[2].Records())
 			if term.Valid() || !term.Token().Less(next.Token()) {
 				t.Errorf("%d: token %v is valid=%v beside %v", i, term.Token(), term.Valid(), next.Token())
 			}

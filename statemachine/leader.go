@@ -92,7 +92,7 @@ func (l *leaderState) peer(a member.Address) *peer {
 			return p
 		}
 	}
-	return l.worker(a)
+	return l.findWorker(a)
 }
 
 // follows reports whether the member e follows this leadership: p is the run in e and has shown a

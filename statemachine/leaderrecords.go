@@ -124,7 +124,7 @@ func (m *Machine) takeRequests(d *draft) {
 		}
 		m.lead.requests = m.lead.requests[1:]
 		m.lead.ofWorkers = min(m.lead.ofWorkers, len(m.lead.requests))
-		if p := m.lead.worker(r.from.Address); p != nil {
+		if p := m.lead.findWorker(r.from.Address); p != nil {
 			p.waiting--
 		}
 		if r.from != m.self {

@@ -139,8 +139,8 @@ func (t *recordTable) forgetRequester(a member.Address) {
 	}
 }
 
-// owns reports whether a run owns records.
-func (t *recordTable) owns(id member.Identity) bool {
+// ownsRecords reports whether a run owns records.
+func (t *recordTable) ownsRecords(id member.Identity) bool {
 	return slices.ContainsFunc(t.owners, func(o owner) bool { return o.id == id })
 }
 

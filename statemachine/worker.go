@@ -148,7 +148,7 @@ func (m *Machine) onWorkerMessage(in message.Message, via member.Address) {
 	case message.LeaderKeepAlive:
 		m.onWorkerKeepAlive(in, b, via)
 	case message.RecordRequest:
-		p := m.lead.worker(in.From.Address)
+		p := m.lead.findWorker(in.From.Address)
 		if p == nil || !m.isFreshStamp(b.Seen) {
 			m.drop(in, message.ReasonUnknownRun)
 			return
@@ -194,10 +194,10 @@ func (m *Machine) onWorkerKeepAlive(
 // leader does not know which records a new worker has lost before, so the worker must show the
 // present revision. Until it does, its records are kept as if its trust were extended now.
 func (m *Machine) ensureWorker(id member.Identity) *peer {
-	if p := m.lead.worker(id.Address); p != nil {
+	if p := m.lead.findWorker(id.Address); p != nil {
 		return p
 	}
-	if len(m.lead.workers) >= maxWorkers && !m.lead.owns(id) {
+	if len(m.lead.workers) >= maxWorkers && !m.lead.ownsRecords(id) {
 		m.forgetWorkers()
 		if len(m.lead.workers) >= maxWorkers {
 			return nil
@@ -209,8 +209,8 @@ func (m *Machine) ensureWorker(id member.Identity) *peer {
 	return p
 }
 
-// worker returns the entry of a worker, or nil.
-func (l *leaderState) worker(a member.Address) *peer {
+// findWorker returns the entry of a worker, or nil.
+func (l *leaderState) findWorker(a member.Address) *peer {
 	if i, ok := l.workerIndex(a); ok {
 		return l.workers[i]
 	}
@@ -227,7 +227,7 @@ func (l *leaderState) workerIndex(a member.Address) (int, bool) {
 // requests that they sent before are not taken later: the stamps that they have seen are too old.
 func (m *Machine) forgetWorkers() {
 	m.lead.workers = slices.DeleteFunc(m.lead.workers, func(p *peer) bool {
-		gone := m.due(p.heard.Add(m.timing.HoldTimeout())) && !m.lead.owns(p.id)
+		gone := m.due(p.heard.Add(m.timing.HoldTimeout())) && !m.lead.ownsRecords(p.id)
 		if gone {
 			m.lead.forgetRequester(p.id.Address)
 		}
@@ -242,7 +242,7 @@ func (m *Machine) isFreshStamp(s message.Stamp) bool {
 
 // sendToWorker sends a message to a worker through the member that relayed its last one.
 func (m *Machine) sendToWorker(to member.Address, body message.Body) {
-	p := m.lead.worker(to)
+	p := m.lead.findWorker(to)
 	if p == nil {
 		return // it is forgotten, or another leader knows it
 	}

@@ -37,11 +37,11 @@ func newWorker(b *bus, n byte, home int) *worker {
 	}
 }
 
-// exchange carries everything between a worker and the members.
-func (w *worker) exchange() {
+// exchangeAll carries everything between a worker and the members.
+func (w *worker) exchangeAll() {
 	home := w.b.nodes[w.home]
 	if home.up && !w.behind {
-		w.take(w.Step(w.b.now, message.Message{
+		w.takeOutput(w.Step(w.b.now, message.Message{
 			From: run(w.home, 1), To: w.id.Address,
 			Body: message.ClusterAlignment{State: home.CommittedState()},
 		}))
@@ -50,41 +50,48 @@ func (w *worker) exchange() {
 		mine := func(m message.Message) bool { return m.To == w.id.Address }
 		for _, m := range n.relayed {
 			if mine(m) {
-				w.take(w.Step(w.b.now, m))
+				w.takeOutput(w.Step(w.b.now, m))
 			}
 		}
 		n.relayed = slices.DeleteFunc(n.relayed, mine)
 	}
-	w.take(w.Advance(w.b.now))
+	w.takeOutput(w.Advance(w.b.now))
 }
 
-func (w *worker) take(out statemachine.Output) {
+func (w *worker) takeOutput(out statemachine.Output) {
 	w.answers = append(w.answers, out.Answers...)
 	w.sent = append(w.sent, out.Send...)
 	for _, m := range out.Send {
-		w.relay(m)
+		w.relayMessage(m)
 	}
 }
 
-func (w *worker) relay(m message.Message) {
+func (w *worker) relayMessage(m message.Message) {
 	if home := w.b.nodes[w.home]; home.up {
 		w.b.take(home, home.Relay(w.b.now, m))
 	}
 }
 
-func (w *worker) until(what string, cond func() bool) {
+// firstSent returns the first message of a kind that the worker sent.
+func (w *worker) firstSent(kind message.Kind) message.Message {
+	return w.sent[slices.IndexFunc(w.sent, func(m message.Message) bool {
+		return m.Body.Kind() == kind
+	})]
+}
+
+func (w *worker) runUntil(what string, cond func() bool) {
 	w.b.t.Helper()
 	w.b.until(time.Minute, what, func() bool {
-		w.exchange()
+		w.exchangeAll()
 		return cond()
 	})
 }
 
-// run advances the clock by d while the worker takes part.
-func (w *worker) run(d time.Duration) {
+// runFor advances the clock by d while the worker takes part.
+func (w *worker) runFor(d time.Duration) {
 	w.b.t.Helper()
 	end := w.b.now.Add(d)
-	w.until("time", func() bool { return !w.b.now.Before(end) })
+	w.runUntil("time", func() bool { return !w.b.now.Before(end) })
 }
 
 func (w *worker) holds(key string) member.Token {
@@ -95,12 +102,12 @@ func (w *worker) holds(key string) member.Token {
 // ask makes a request and returns the reason in the response.
 func (w *worker) ask(conditions []message.Condition, changes ...message.Change) message.Reason {
 	w.b.t.Helper()
-	w.until("leader", func() bool { return w.View(w.b.now).Quorate })
+	w.runUntil("leader", func() bool { return w.View(w.b.now).Quorate })
 	w.asked++
 	r := message.RecordRequest{ID: w.asked, Conditions: conditions, Changes: changes}
-	w.take(w.Commit(w.b.now, r))
+	w.takeOutput(w.Commit(w.b.now, r))
 	var got message.Reason
-	w.until("answer", func() bool {
+	w.runUntil("answer", func() bool {
 		i := slices.IndexFunc(w.answers, func(a message.RecordResponse) bool { return a.ID == r.ID })
 		if i >= 0 {
 			got = w.answers[i].Reason
@@ -115,7 +122,7 @@ func (w *worker) acquire(key string) member.Token {
 	if why := w.ask(absent(key), owned(key)); why != message.ReasonNone {
 		w.b.t.Fatalf("the worker got the answer %q", why)
 	}
-	w.until("trust", func() bool { return !w.holds(key).IsZero() })
+	w.runUntil("trust", func() bool { return !w.holds(key).IsZero() })
 	return w.holds(key)
 }
 
@@ -129,18 +136,18 @@ func TestWorkerKeepsItsRecord(t *testing.T) {
 			t.Errorf("%s: the worker holds the record by %v, want %v", when, got, token)
 		}
 	}
-	w.run(5 * b.timings.HoldTimeout())
+	w.runFor(5 * b.timings.HoldTimeout())
 	check("after a while")
 	b.crash(others[0])
 	w.home = others[1]
-	w.run(5 * b.timings.HoldTimeout())
+	w.runFor(5 * b.timings.HoldTimeout())
 	check("with another home")
 	b.start(others[0])
-	w.run(5 * time.Second)
+	w.runFor(5 * time.Second)
 	b.crash(b.quorate())
-	w.until("leader", func() bool { return b.quorate() >= 0 })
+	w.runUntil("leader", func() bool { return b.quorate() >= 0 })
 	check("after an election")
-	w.run(5 * b.timings.HoldTimeout())
+	w.runFor(5 * b.timings.HoldTimeout())
 	check("under the next leader")
 	if why := w.ask([]message.Condition{{Key: "k", Token: token}}, drop("k")); why != 0 {
 		t.Errorf("the worker cannot release its record: %v", why)
@@ -159,7 +166,7 @@ func TestSilentWorkerLosesItsRecord(t *testing.T) {
 	b, others := recorders(t, 3)
 	w := newWorker(b, 7, others[0])
 	w.acquire("k")
-	w.run(time.Second)
+	w.runFor(time.Second)
 	silent := b.now
 	id := uint64(0)
 	took := b.until(10*time.Second, "record for another", func() bool {
@@ -184,7 +191,7 @@ func TestRevokedRecordWaitsForItsWorker(t *testing.T) {
 	b, others := recorders(t, 3)
 	w := newWorker(b, 7, others[0])
 	w.acquire("k")
-	w.run(b.timings.HeartbeatTimeout)
+	w.runFor(b.timings.HeartbeatTimeout)
 	b.crash(b.quorate())
 	b.until(5*time.Second, "leader", func() bool { return b.quorate() >= 0 })
 	w.home = b.quorate()
@@ -193,18 +200,18 @@ func TestRevokedRecordWaitsForItsWorker(t *testing.T) {
 	before := message.ClusterAlignment{State: l.CommittedState()}
 	b.wants(message.ReasonNone, w.home, nil, drop("k"))
 	w.behind = true
-	w.take(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
+	w.takeOutput(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
 	if w.holds("k").IsZero() {
 		t.Fatal("the worker does not trust its record any longer: the test shows nothing")
 	}
 	for range 20 {
-		w.run(b.timings.HeartbeatInterval / 2)
+		w.runFor(b.timings.HeartbeatInterval / 2)
 		if _, ok := l.Records().Find("k"); !ok && !w.holds("k").IsZero() {
 			t.Fatal("the record was dropped while its worker trusts it")
 		}
 	}
 	w.behind = false
-	w.run(time.Second)
+	w.runFor(time.Second)
 	if _, ok := l.Records().Find("k"); ok {
 		t.Error("the record stays although its worker has shown the revocation")
 	}
@@ -216,9 +223,9 @@ func TestRosterDoesNotEndTheRecordsOfWorkers(t *testing.T) {
 	w := newWorker(b, 7, others[0])
 	token := w.acquire("k")
 	b.crash(others[1])
-	w.run(2 * b.timings.TTLTimeout)
+	w.runFor(2 * b.timings.TTLTimeout)
 	b.start(others[1])
-	w.run(2 * time.Second)
+	w.runFor(2 * time.Second)
 	if got := w.holds("k"); got != token {
 		t.Errorf("the worker holds the record by %v, want %v", got, token)
 	}
@@ -232,18 +239,13 @@ func TestOldRequestsOfWorkersAreNotTaken(t *testing.T) {
 	if why := w.ask(nil, drop("k")); why != message.ReasonNone {
 		t.Fatal(why)
 	}
-	i := slices.IndexFunc(w.sent, func(m message.Message) bool {
-		return m.Body.Kind() == message.KindRecordRequest
-	})
-	request := w.sent[i]
-	beat := w.sent[slices.IndexFunc(w.sent, func(m message.Message) bool {
-		return m.Body.Kind() == message.KindLeaderKeepAlive
-	})]
+	request := w.firstSent(message.KindRecordRequest)
+	beat := w.firstSent(message.KindLeaderKeepAlive)
 	repeat := func(when string) {
 		t.Helper()
 		home := b.nodes[w.home]
 		home.relayed = nil
-		w.relay(request)
+		w.relayMessage(request)
 		b.run(time.Second)
 		for _, m := range home.relayed {
 			if r, ok := m.Body.(message.RecordResponse); ok && r.Reason == message.ReasonNone {
@@ -256,13 +258,13 @@ func TestOldRequestsOfWorkersAreNotTaken(t *testing.T) {
 	for n := range 3000 { // the leader has room for 2,048 workers
 		other := beat
 		other.From = member.WorkerIdentity(member.StoreID{byte(n), byte(n >> 8), 9})
-		w.relay(other)
+		w.relayMessage(other)
 		if n%500 == 0 {
 			b.run(b.timings.HoldTimeout())
 		}
 	}
 	b.run(time.Second)
-	w.relay(beat)
+	w.relayMessage(beat)
 	repeat("when its worker was forgotten")
 }
 
@@ -281,7 +283,7 @@ func TestStrangersAreNoWorkers(t *testing.T) {
 		m := beat
 		m.From = from
 		mark := len(b.sent)
-		w.relay(m)
+		w.relayMessage(m)
 		if len(b.sent) != mark {
 			t.Errorf("%s: a message was relayed", name)
 		}
@@ -298,7 +300,7 @@ func TestWorkerTrustsAgainUnderTheNextLeader(t *testing.T) {
 		if !owns {
 			w.ask(nil, drop("k"))
 		}
-		w.run(b.timings.HeartbeatTimeout)
+		w.runFor(b.timings.HeartbeatTimeout)
 		b.crash(b.quorate())
 		b.until(5*time.Second, "leader", func() bool { return b.quorate() >= 0 })
 		b.run(b.timings.HeartbeatInterval)
@@ -335,7 +337,7 @@ func TestStrangersRelayNothing(t *testing.T) {
 // flood sends requests of a worker, and returns how many were refused as busy.
 func (w *worker) flood(count int) (busy int) {
 	w.b.t.Helper()
-	w.until("leader", func() bool { return w.View(w.b.now).Quorate })
+	w.runUntil("leader", func() bool { return w.View(w.b.now).Quorate })
 	w.asked++
 	out := w.Commit(w.b.now, message.RecordRequest{ID: w.asked, Changes: []message.Change{owned("x")}})
 	request := out.Send[len(out.Send)-1]
@@ -345,7 +347,7 @@ func (w *worker) flood(count int) (busy int) {
 	for range count {
 		body.ID++
 		request.Body = body
-		w.relay(request)
+		w.relayMessage(request)
 	}
 	for _, m := range home.relayed {
 		if r, ok := m.Body.(message.RecordResponse); ok && r.Reason == message.ReasonBusy {
@@ -361,7 +363,7 @@ func TestWorkersLeaveRoomForMembers(t *testing.T) {
 	var workers []*worker
 	for n := range 80 {
 		workers = append(workers, newWorker(b, byte(10+n), b.quorate()))
-		workers[n].until("leader", func() bool { return workers[n].View(b.now).Quorate })
+		workers[n].runUntil("leader", func() bool { return workers[n].View(b.now).Quorate })
 	}
 	b.cut = func(m message.Message) bool { return m.Body.Kind() == message.KindRecordUpdate }
 	b.ask(others[0], nil, owned("x"))

@@ -5,7 +5,6 @@ package statemachine_test
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -22,11 +21,11 @@ func TestNewWorkerKeepsItsFirstRecord(t *testing.T) {
 	before := message.ClusterAlignment{State: b.nodes[w.home].CommittedState()}
 	b.acquire(others[1], "other")
 	w.behind = true
-	w.take(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
-	w.until("leader", func() bool { return w.View(b.now).Quorate })
+	w.takeOutput(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
+	w.runUntil("leader", func() bool { return w.View(b.now).Quorate })
 	w.behind = false
 	token := w.acquire("k")
-	w.run(2 * b.timings.HoldTimeout())
+	w.runFor(2 * b.timings.HoldTimeout())
 	if got := w.holds("k"); got != token {
 		t.Errorf("the worker holds its record by %v, want %v", got, token)
 	}
@@ -40,13 +39,13 @@ func TestWorkerShowsALaterStateImmediately(t *testing.T) {
 	before := message.ClusterAlignment{State: b.nodes[w.home].CommittedState()}
 	b.acquire(others[1], "other")
 	w.behind = true
-	w.take(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
-	w.run(10 * b.latency)
+	w.takeOutput(w.Step(b.now, message.Message{To: w.id.Address, Body: before}))
+	w.runFor(10 * b.latency)
 	if !w.TrustsUntil().IsZero() {
 		t.Fatal("the leader extended the trust of a worker that is behind")
 	}
 	w.behind = false
-	w.run(10 * b.latency)
+	w.runFor(10 * b.latency)
 	if w.TrustsUntil().IsZero() {
 		t.Error("the worker has not shown the later state")
 	}
@@ -86,10 +85,8 @@ func TestOwnersAlwaysHaveAPlace(t *testing.T) {
 	b, others := recorders(t, 3)
 	w := newWorker(b, 7, others[0])
 	token := w.acquire("k")
-	w.run(time.Second)
-	beat := w.sent[slices.IndexFunc(w.sent, func(m message.Message) bool {
-		return m.Body.Kind() == message.KindLeaderKeepAlive
-	})]
+	w.runFor(time.Second)
+	beat := w.firstSent(message.KindLeaderKeepAlive)
 	b.crash(b.quorate())
 	b.until(5*time.Second, "leader", func() bool { return b.quorate() >= 0 })
 	w.home = b.quorate()
@@ -100,12 +97,12 @@ func TestOwnersAlwaysHaveAPlace(t *testing.T) {
 			var id member.StoreID
 			binary.BigEndian.PutUint64(id[4:], uint64(n+1))
 			other.From = member.WorkerIdentity(id)
-			w.relay(other)
+			w.relayMessage(other)
 		}
 	}
 	fill()
 	for range 8 {
-		w.run(b.timings.HoldTimeout() / 2)
+		w.runFor(b.timings.HoldTimeout() / 2)
 		fill()
 	}
 	if got := w.holds("k"); got != token {
@@ -142,7 +139,7 @@ func TestWorkerWithLongerTimingsKeepsItsRecord(t *testing.T) {
 	b.timings = own
 	token := w.acquire("k")
 	end := b.now.Add(10 * own.HoldTimeout())
-	w.until("time", func() bool {
+	w.runUntil("time", func() bool {
 		if got := w.holds("k"); got != token {
 			t.Fatalf("at %v the worker holds its record by %v, want %v", b.since(), got, token)
 		}
@@ -163,9 +160,9 @@ func TestWorkersSendNothingElse(t *testing.T) {
 			b.take(l, l.Step(b.now, m))
 		}
 		m.Body = message.LeaderStatusQuery{}
-		w.relay(m)
+		w.relayMessage(m)
 		m.Body, m.Cluster = message.LeaderKeepAlive{}, member.ClusterID{9}
-		w.relay(m)
+		w.relayMessage(m)
 	}
 	if len(b.sent) != mark {
 		t.Errorf("the members sent %v", b.sent[mark:])
@@ -178,15 +175,13 @@ func TestMembersDoNotWaitForWorkers(t *testing.T) {
 	b, others := recorders(t, 3)
 	w := newWorker(b, 7, b.quorate())
 	w.acquire("k")
-	request := w.sent[slices.IndexFunc(w.sent, func(m message.Message) bool {
-		return m.Body.Kind() == message.KindRecordRequest
-	})]
+	request := w.firstSent(message.KindRecordRequest)
 	body, _ := request.Body.(message.RecordRequest)
 	body.Conditions = nil
 	for range 2000 {
 		body.ID++
 		request.Body = body
-		w.relay(request)
+		w.relayMessage(request)
 	}
 	for _, i := range []int{others[0], w.home} {
 		b.acquire(i, fmt.Sprint("of ", i))

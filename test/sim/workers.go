@@ -57,14 +57,14 @@ func (c *Cluster) startWorkers() {
 		}
 		c.workers = append(c.workers, w)
 		w.lag = float64(c.setup.Timings.HeartbeatInterval) * drawSpread(r, 0.2, 10)
-		w.begin()
+		w.beginRun()
 		w.schedulePlans()
 		w.scheduleQuestion()
 	}
 }
 
-// begin starts the next run of a worker, which has a new key.
-func (w *worker) begin() {
+// beginRun starts the next run of a worker, which has a new key.
+func (w *worker) beginRun() {
 	var id member.StoreID
 	for i := range id {
 		id[i] = byte(w.rand.Uint32())
@@ -79,11 +79,11 @@ func (w *worker) begin() {
 	p.trustsUntil, p.holdings, p.openRequests = time.Time{}, nil, nil
 	p.requests = w.rand.Uint64N(member.MaxCount / 2)
 	p.machine = statemachine.NewWorker(p.cfg, id, p.clock.at(w.c.now))
-	w.move()
+	w.moveHome()
 }
 
-// move makes another member the home of a worker.
-func (w *worker) move() { w.home = w.rand.IntN(len(w.c.procs)) }
+// moveHome makes another member the home of a worker.
+func (w *worker) moveHome() { w.home = w.rand.IntN(len(w.c.procs)) }
 
 // scheduleQuestion schedules when a worker next asks its home for the newest state.
 func (w *worker) scheduleQuestion() {
@@ -99,12 +99,12 @@ func (w *worker) schedulePlans() {
 	w.c.After(time.Duration(w.rand.ExpFloat64()*pace), func() {
 		switch n := w.rand.IntN(100); {
 		case n < 1:
-			w.pause()
+			w.pauseWorker()
 		case n < 2 && !w.c.net.calm:
 			w.c.check.endTrust(w.index) // it dies
-			w.begin()
+			w.beginRun()
 		case n < 6:
-			w.move()
+			w.moveHome()
 		case n < 50:
 			w.sendRequest()
 		}
@@ -112,8 +112,8 @@ func (w *worker) schedulePlans() {
 	})
 }
 
-// pause freezes a worker for about as long as its trust lasts.
-func (w *worker) pause() {
+// pauseWorker freezes a worker for about as long as its trust lasts.
+func (w *worker) pauseWorker() {
 	hold := w.c.setup.Timings.HoldTimeout()
 	if w.paused || w.c.net.calm {
 		return
@@ -121,7 +121,7 @@ func (w *worker) pause() {
 	w.paused = true
 	w.c.After(time.Duration(w.rand.Int64N(int64(2*hold))), func() {
 		w.paused = false
-		w.advance()
+		w.advanceWorker()
 	})
 }
 
@@ -145,33 +145,33 @@ func (w *worker) sendRequest() {
 	w.requests++
 	r.ID = w.requests
 	w.openRequests = append(w.openRequests, r)
-	w.settle(w.machine.Commit(w.clock.at(w.c.now), r))
+	w.settleOutput(w.machine.Commit(w.clock.at(w.c.now), r))
 }
 
-// advance calls the machine of a worker.
-func (w *worker) advance() {
+// advanceWorker calls the machine of a worker.
+func (w *worker) advanceWorker() {
 	if !w.paused {
-		w.settle(w.machine.Advance(w.clock.at(w.c.now)))
+		w.settleOutput(w.machine.Advance(w.clock.at(w.c.now)))
 	}
 }
 
-// deliver hands a message to a worker.
-func (w *worker) deliver(m message.Message) {
+// deliverMessage hands a message to a worker.
+func (w *worker) deliverMessage(m message.Message) {
 	switch {
 	case m.To != w.cfg.Address: // of an earlier run
 	case w.paused:
-		w.c.After(w.c.setup.Timings.HeartbeatInterval, func() { w.deliver(m) })
+		w.c.After(w.c.setup.Timings.HeartbeatInterval, func() { w.deliverMessage(m) })
 	default:
-		w.settle(w.machine.Step(w.clock.at(w.c.now), m))
+		w.settleOutput(w.machine.Step(w.clock.at(w.c.now), m))
 	}
 }
 
-// settle makes a step of a worker take effect.
-func (w *worker) settle(out statemachine.Output) {
+// settleOutput makes a step of a worker take effect.
+func (w *worker) settleOutput(out statemachine.Output) {
 	c := w.c
 	c.steps++
 	for _, m := range out.Send {
-		w.carry(func() { c.relay(w.home, m) })
+		w.carryMessage(func() { c.relayMessage(w.home, m) })
 	}
 	c.check.now = c.now
 	c.check.checkHoldings(w.process, c.keys, out)
@@ -183,13 +183,13 @@ func (w *worker) settle(out statemachine.Output) {
 		at := max(c.now+1, w.clock.globalTime(d))
 		if w.wakeAt <= c.now || at < w.wakeAt {
 			w.wakeAt = at
-			c.After(time.Duration(at-c.now), w.advance)
+			c.After(time.Duration(at-c.now), w.advanceWorker)
 		}
 	}
 }
 
-// carry calls f for each arrival of a message between a worker and its home.
-func (w *worker) carry(f func()) {
+// carryMessage calls f for each arrival of a message between a worker and its home.
+func (w *worker) carryMessage(f func()) {
 	link, copies := w.c.setup.Link, 1
 	if !w.c.net.calm {
 		switch w.rand.IntN(20) {
@@ -226,16 +226,16 @@ func (w *worker) askForState() {
 	m := message.Message{
 		From: p.identity(), To: w.cfg.Address, Body: message.ClusterAlignment{State: s},
 	}
-	w.carry(func() { w.deliver(m) })
+	w.carryMessage(func() { w.deliverMessage(m) })
 }
 
-// relay makes a member relay a message of a worker.
-func (c *Cluster) relay(home int, m message.Message) {
+// relayMessage makes a member relay a message of a worker.
+func (c *Cluster) relayMessage(home int, m message.Message) {
 	p := c.procs[home]
 	switch {
 	case !p.isUp():
 	case !p.takesInput():
-		p.keepItem(item{run: func() { c.relay(home, m) }})
+		p.keepItem(item{run: func() { c.relayMessage(home, m) }})
 	default:
 		if c.setup.Codec {
 			m = c.encodeDecode(p, m)
@@ -250,7 +250,7 @@ func (c *Cluster) deliverRelayed(out statemachine.Output) {
 	for _, m := range out.Relayed {
 		for _, w := range c.workers {
 			if w.cfg.Address == m.To {
-				w.carry(func() { w.deliver(m) })
+				w.carryMessage(func() { w.deliverMessage(m) })
 			}
 		}
 	}

@@ -122,27 +122,32 @@ func (r redialing) Dial(ctx context.Context, to member.Address) (transport.Conn,
 	return c, nil
 }
 
+// dialTwice makes a node dial again because its connection is silent. Both connections are held
+// back.
+func dialTwice(t *testing.T) (a, b *node, first, second *conn) {
+	network := New()
+	var dialed []*conn
+	a = meetOn(t, network, "a", func(e *endpoint, _ *node) transport.Network {
+		return redialing{e, &dialed}
+	})
+	b = meet(t, network, "b")
+	a.talk(t, b)
+	dialed[0].hold(true)
+	dialed[0].other.hold(true)
+	for len(dialed) < 2 {
+		a.talk(t, b)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
+	}
+	return a, b, dialed[0], dialed[1]
+}
+
 // TestConnectionThatComesBack makes a node dial again because its connection is silent. Before the
 // other node gets the greeting, the first connection carries frames again. The frames on it must
 // not be lost, whichever node wrote them.
 func TestConnectionThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := New()
-		var dialed []*conn
-		a := meetOn(t, network, "a", func(e *endpoint, _ *node) transport.Network {
-			return redialing{e, &dialed}
-		})
-		b := meet(t, network, "b")
-		a.talk(t, b)
-		first := dialed[0]
-		first.hold(true)
-		first.other.hold(true)
-		for len(dialed) < 2 {
-			a.talk(t, b)
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
-		}
-		second := dialed[1]
+		a, b, first, second := dialTwice(t)
 		b.talk(t, a)
 		first.other.hold(false)
 		synctest.Wait()
@@ -171,22 +176,9 @@ func TestConnectionThatComesBack(t *testing.T) {
 // delay the frames on the one that replaces it.
 func TestConnectionThatStaysSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		network := New()
-		var dialed []*conn
-		a := meetOn(t, network, "a", func(e *endpoint, _ *node) transport.Network {
-			return redialing{e, &dialed}
-		})
-		b := meet(t, network, "b")
-		a.talk(t, b)
-		dialed[0].hold(true)
-		dialed[0].other.hold(true)
-		for len(dialed) < 2 {
-			a.talk(t, b)
-			time.Sleep(100 * time.Millisecond)
-			synctest.Wait()
-		}
-		dialed[1].hold(false)
-		dialed[1].other.hold(false)
+		a, b, _, second := dialTwice(t)
+		second.hold(false)
+		second.other.hold(false)
 		synctest.Wait()
 		b.talk(t, a)
 		if len(a.received(transport.System)) == 0 {

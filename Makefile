@@ -89,6 +89,7 @@ image: ## build the container image athena with Docker
 # With -short, a proof that takes minutes runs at a smaller depth, or is skipped and names the target
 # that runs it.
 test race: DEPTH := -short
+test race flakes: export TMPDIR = $(shell scripts/memory.sh)
 test: ## check format, run go vet and all tests in random order
 full: ## like test, but run each proof at its full depth
 test full: fmt vet

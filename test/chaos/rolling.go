@@ -325,6 +325,11 @@ func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
 	if err := waitFor(ctx, 2*s.o.config.WithDefaults().LeaseTimeout); err != nil {
 		return err
 	}
+	limit := 10 * s.o.config.LeaderTimeout
+	hasLeader := func() bool { return s.ps.findLeader() >= 0 }
+	if err := s.waitUntil(ctx, limit, hasLeader, "leader"); err != nil {
+		return err
+	}
 	kinds := singleFailures
 	if s.o.plain {
 		kinds = kinds[:firstOfNetwork]
@@ -342,7 +347,6 @@ func (s *witnessRun) disturbNode(ctx context.Context, node int) error {
 	if replaced {
 		s.losses++
 	}
-	limit := 10 * s.o.config.LeaderTimeout
 	leads := func() bool {
 		leader := s.ps.findLeader()
 		return leader >= 0 && (leader == before) != replaced

@@ -67,9 +67,11 @@ func checkElection(t *testing.T, n, was *Node, cause Cause) {
 	synctest.Wait()
 	s := n.Status()
 	e := s.LastElection
-	// A node may learn of the next leader before the message from the previous leader arrives.
-	if cause == CauseHandOver && e.Cause == CauseOutvoted && e.Leader != n.cfg.self {
-		cause = CauseOutvoted
+	// A node may learn of the next leader, by its state or by its claim, before the message from the
+	// previous leader arrives.
+	early := e.Cause == CauseOutvoted || e.Cause == CauseConflict
+	if cause == CauseHandOver && early && e.Leader != n.cfg.self {
+		cause = e.Cause
 	}
 	if e.Cause != cause || e.Before != was.cfg.self || e.Leader != s.View.Leader ||
 		e.Version != s.View.Version || e.Took < 0 {

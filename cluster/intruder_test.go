@@ -94,7 +94,8 @@ func (i *intruder) lies(held member.State, n uint64) map[string]message.Body {
 	later := held
 	later.Number = member.Number{Version: held.Version + n}
 	later.Leader = i.self.Address
-	later.Roster = held.Roster.With(member.Member{Identity: i.self, Status: member.Active})
+	own := member.Member{Identity: i.self, Status: member.Active}
+	later.Roster = held.Roster.Without(held.Leader).With(own)
 	id := paxos.ID{Version: later.Version, Ballot: paxos.Ballot{
 		Round: n, Proposer: i.self.Address, Incarnation: i.self.Incarnation, StoreID: i.self.StoreID,
 	}}

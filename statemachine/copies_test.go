@@ -205,9 +205,9 @@ func TestStrangersEndNoStore(t *testing.T) {
 		"a voter":                        {aVoter(t, 3), refusal(1), true},
 		"another store":                  {aVoter(t, 3), stranger, false},
 		"no member":                      {aVoter(t, 3), refusal(5), false},
-		"a leader with another store":    {askForPlace(t, 2, 1), stranger, true},
-		"a leader that a voter named":    {askForPlace(t, 2, 5), refusal(5), true},
-		"a leader that a stranger named": {askForPlace(t, 4, 5), refusal(5), false},
+		"a leader with another store":    {askForPlace(t, false, 1), stranger, true},
+		"a leader that a voter named":    {askForPlace(t, false, 5), refusal(5), true},
+		"a leader that a stranger named": {askForPlace(t, true, 5), refusal(5), false},
 		"a voter with less":              {aVoter(t, 3), stale, false},
 		"a voter, to a follower":         {aFollower(t, 3), refusal(1), false},
 		"a voter, to a leader":           {aQuorateLeader(t, 3), refusal(1), false},
@@ -230,13 +230,18 @@ func TestStrangersEndNoStore(t *testing.T) {
 	}
 }
 
-// askForPlace returns node n1, which asks for a place the leader that another node has named, after
-// it had no leader for so long that it trusts every node.
-func askForPlace(t *testing.T, by, leader int) *bus {
+// askForPlace returns node n1, which asks for a place the leader that a voter has named or, if
+// isReplaced is true, another store at its address, after it had no leader for so long that it
+// trusts that store.
+func askForPlace(t *testing.T, isReplaced bool, leader int) *bus {
 	t.Helper()
 	b := aVoter(t, 3)
 	b.run(b.timings.TTLTimeout)
-	b.hand(event(by, chosen(4, leader), message.SeedKeepAlive{}))
+	in := event(2, chosen(4, leader), message.SeedKeepAlive{})
+	if isReplaced {
+		in.From = newStore(in.From)
+	}
+	b.hand(in)
 	if got := last[message.JoinClusterRequest](b); got.Name == "" {
 		t.Fatalf("n1 asks no leader\n%s", b)
 	}

@@ -4,6 +4,7 @@ package statemachine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
@@ -150,12 +151,14 @@ func (m *Machine) refuseCluster(in message.Message) {
 // isTrusted reports whether this node accepts states, claims and proposals from a process. It must
 // be a voter of the held roster, or the leader that this node follows or asked for a place. An
 // address alone proves nothing: any process that knows the secret can claim it, or join. A node
-// that holds no state trusts every process, since it knows none. So does a node that has had no
-// chosen leader for TTLTimeout, because all members that it knew may have been replaced.
+// that holds no state trusts every process, since it knows none. A node that has had no chosen
+// leader for TTLTimeout trusts the processes at the addresses of seeds and of the held roster,
+// because all stores that it knew may have been replaced.
 func (m *Machine) isTrusted(id member.Identity) bool {
 	e, known := m.durable.Held.Roster.Find(id.Address)
 	return known && e.IsVoter() && e.StoreID == id.StoreID || m.follows(id) ||
-		m.join.target.Leader == id.Address || m.clusterID().IsZero() || m.outOfTouch()
+		m.join.target.Leader == id.Address || m.clusterID().IsZero() ||
+		m.outOfTouch() && (known || slices.Contains(m.cfg.Seeds, id.Address))
 }
 
 // follows reports whether a process has the store of the leader that this node follows.

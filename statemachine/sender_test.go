@@ -204,11 +204,12 @@ func TestStrangerSupportWorn(t *testing.T) {
 	}
 }
 
-// A seed that declared itself leader, and whose known members are all gone, must still accept a
-// leader's claim.
+// A seed that declared itself leader, and whose known members have other stores now, must still
+// accept a leader's claim.
 func TestStrangerProvisionalAcceptsANewLeader(t *testing.T) {
 	b := provisionalWithRoster(t)
-	in := event(4, chosen(5, 4), message.SeedKeepAlive{})
+	in := event(2, chosen(5, 4), message.SeedKeepAlive{})
+	in.From = newStore(in.From)
 	b.hand(in)
 	if v := b.view(0); v.Role == member.Provisional {
 		t.Errorf("got %v after the claim of a chosen leader of its cluster, want it to join", v.Role)
@@ -265,10 +266,11 @@ func TestStrangerPreProposalRound(t *testing.T) {
 	}
 }
 
-// The complete sequence: a seed is cut off while the members that it knows are replaced. Then the
-// other seed dies, and the first seed can receive the leader's messages again.
+// The complete sequence: a seed is cut off while the members that it knows are replaced. Then a
+// second seed dies, but the third one, n6, is a member.
 func TestStrangerSeedCutOffDuringReplacement(t *testing.T) {
 	b := newBus(t, 5, 2)
+	b.seeds = append(b.seeds, addr(5))
 	for i := 5; i < 9; i++ {
 		b.add(i)
 	}

@@ -198,6 +198,16 @@ var members = []Mutant{
 		Test: "TestStrangersDoNoHarm",
 	},
 	{
+		Name: "unknown-addresses-believed",
+		Rule: "3: without a leader for TTLTimeout, a node trusts only addresses that it knows",
+		Edits: []Edit{{
+			File: "statemachine/dispatch.go",
+			Old:  "m.outOfTouch() && (known || slices.Contains(m.cfg.Seeds, id.Address))",
+			New:  "m.outOfTouch() && (slices.Contains(m.cfg.Seeds, id.Address) || true)",
+		}},
+		Test: "TestStrangersDoNoHarm",
+	},
+	{
 		Name: "state-of-a-minority",
 		Rule: "3: a chosen state has M voters",
 		Edits: []Edit{{

@@ -35,6 +35,7 @@ var unspecified = map[string]string{
 	"question-shows-nothing":              "when a node asks",
 	"state-with-a-vote-ignored":           "when a node asks",
 	"state-of-a-stranger-taken":           "which process is believed",
+	"unknown-addresses-believed":          "which process is believed",
 	"asked-node-keeps-its-state":          "when a node asks",
 	"voteless-follower-asks-no-member":    "when a node asks",
 	"founds-beside-a-state":               "lost stores of a majority",

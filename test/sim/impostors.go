@@ -81,7 +81,9 @@ func (c *Cluster) impostor(i int) member.Identity {
 }
 
 // impersonate delivers a message of an impostor to a process that has a quorate leader, or leads.
-// The message must change nothing. impersonate reports whether the message was delivered.
+// Without a leader, the process takes messages only from an impostor with an address of its own,
+// because the connections prove addresses. The message must change nothing. impersonate reports
+// whether the message was delivered.
 func (c *Cluster) impersonate(to, as int, kind int64, up uint64) bool {
 	p := c.procs[to]
 	if c.advanceMachine(p); to == as || !p.takesInput() || p.store.Held.IsZero() || p.clockSetForward {
@@ -89,10 +91,12 @@ func (c *Cluster) impersonate(to, as int, kind int64, up uint64) bool {
 	}
 	held := p.store.Held
 	// What is still due now would be done in the same step as the message.
-	if p.wake <= c.now || !p.machine.View(p.clock.at(c.now)).Quorate {
+	v := p.machine.View(p.clock.at(c.now))
+	m := forge(c.impostor(as), held, kind, up)
+	isKnown := as >= 0 || m.From.Address != c.impostor(as).Address
+	if p.wake <= c.now || !v.Quorate && (isKnown || v.Role == member.Provisional) {
 		return false
 	}
-	m := forge(c.impostor(as), held, kind, up)
 	if m.To, m.Cluster = p.cfg.Address, held.Cluster; m.From.Address == m.To {
 		return false
 	}

@@ -83,26 +83,32 @@ func frames(held member.State, leader member.Member) map[string]message.Message 
 }
 
 // TestStrangersDoNoHarm tests protocol.md section 3. No single message of a stranger, to
-// the leader or to a follower, changes the leader or its version.
+// the leader, to a follower, or to a follower that was cut off, changes the leader or its version.
 func TestStrangersDoNoHarm(t *testing.T) {
 	held := member.State{}
 	for name := range frames(held, member.Member{}) {
-		for _, toLeader := range []bool{true, false} {
+		for _, to := range []string{"leader", "follower", "follower that was cut off"} {
 			c := formed(t, steady(3))
 			l := c.Leader()
 			held = c.Durable(l).Held
 			leader, _ := held.Roster.Find(held.Leader)
-			to := l
-			if !toLeader {
-				to = (l + 1) % 3
+			i := l
+			if to != "leader" {
+				i = (l + 1) % 3
 			}
 			in := frames(held, leader)[name]
-			c.hear(to, in.Claim, in.Body)
+			if to == "follower that was cut off" {
+				c.Isolate(i)
+				c.RunFor(2 * c.setup.Timings.TTLTimeout)
+			}
+			c.hear(i, in.Claim, in.Body)
+			c.RunFor(c.setup.Timings.LeaderTimeout)
+			c.Heal()
 			c.RunFor(4 * c.setup.Timings.LeaderTimeout)
 			sound(t, c)
 			if c.Leader() != l || c.Authority(l) != held.Version || !c.Settled() {
-				t.Fatalf("L3 at %v: %s, to the leader %v: got another leader or version%s",
-					c.Now(), name, toLeader, c.Describe())
+				t.Fatalf("L3 at %v: %s, to the %s: got another leader or version%s",
+					c.Now(), name, to, c.Describe())
 			}
 		}
 	}

@@ -3,6 +3,8 @@
 package statemachine
 
 import (
+	"slices"
+
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -75,7 +77,7 @@ func (m *Machine) findsOwnCopy(from member.Identity, s member.State) bool {
 		!m.isChoosable(s) || !isRestored(s, m.self, m.runs, m.heldNumber()) {
 		return false
 	}
-	m.becomeAnotherStore(s.Version)
+	m.becomeAnotherStore(from.Address, s.Version)
 	return true
 }
 
@@ -105,16 +107,23 @@ func (m *Machine) onRestored(in message.Message, version uint64) {
 		m.drop(in, message.ReasonRestored)
 		return
 	}
-	m.becomeAnotherStore(version)
+	m.becomeAnotherStore(in.From.Address, version)
 }
 
 // becomeAnotherStore gives up a store that was restored from a copy. (S) Its other votes are
-// unknown, so it never votes again. The node joins with a new store, and may not found
-// a cluster whose tokens are below those of the given version.
-func (m *Machine) becomeAnotherStore(version uint64) {
+// unknown, so it never votes again. The node joins with a new store, and may not found a cluster
+// whose tokens are below those of the given version. But a store that is empty also believes
+// processes that no voter knows, and takes this version only from the address of a seed: no cluster
+// may have tokens as high.
+func (m *Machine) becomeAnotherStore(from member.Address, version uint64) {
 	m.trace(Trace{Kind: FoundCopy, Peer: m.self.Address, Version: version})
 	m.cfg.JoinOnly = true
-	m.replaceStore(paxos.Acceptor{Floor: min(version-1, paxos.MaxFloor)})
+	a := paxos.Acceptor{Floor: min(version-1, paxos.MaxFloor)}
+	d := m.durable
+	if d.Held.IsZero() && d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from) {
+		a.Floor = d.Floor
+	}
+	m.replaceStore(a, m.self.Incarnation+1)
 	m.runs = message.Runs{}
 }
 

@@ -185,6 +185,25 @@ func TestOwnCopyIsFoundInAState(t *testing.T) {
 	}
 }
 
+// A store that is empty gives itself up if any process remembers more, but takes a floor only from
+// the address of a seed.
+func TestAnEmptyStoreTakesAFloorFromSeedsOnly(t *testing.T) {
+	for from, want := range map[int]uint64{1: 8, 5: 0} {
+		b := newBus(t, 3, 3)
+		b.nodes[0].durable.Incarnation = 7
+		b.nodes[0].conf = func(c *statemachine.Config) { c.LastRun = 3 }
+		b.start(0)
+		before := b.nodes[0].durable
+		b.hand(event(from, member.Claim{}, message.JoinClusterResponse{
+			Reason: message.ReasonRestored, Known: 9,
+		}))
+		d := b.nodes[0].durable
+		if d.StoreID == before.StoreID || d.Floor != want {
+			t.Errorf("after a refusal by n%d got %+v, want another store with floor %d", from+1, d, want)
+		}
+	}
+}
+
 // A run gives its store up only if a voter refuses it, and not once it has its place.
 func TestStrangersEndNoStore(t *testing.T) {
 	refusal := func(i int) message.Message {

@@ -60,6 +60,8 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.becomeFollower(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
 		m.resolveAddressConflict(c, b.Known)
+	case b.Reason == message.ReasonRunJump && m.wasRaised():
+		m.becomeUnraised()
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake || b.Reason == message.ReasonAddressHeld:
 		// The leader has queued the request.

@@ -534,6 +534,43 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	}
 }
 
+// A false leader raised the run of a store that holds nothing so far that the true leader refuses
+// it. The node joins with another store, once.
+func TestARaisedRunJoinsWithAnotherStore(t *testing.T) {
+	b := newBus(t, 3, 3)
+	const clock = 1 << 40
+	b.nodes[0].durable.Incarnation, b.nodes[0].durable.Floor = clock-1, 2
+	b.nodes[0].conf = func(c *statemachine.Config) { c.Clock = clock }
+	b.start(0)
+	refuse := func(by int, answer message.JoinClusterResponse) {
+		t.Helper()
+		b.hand(b.answer(by, chosen(3, by), number(3, 0)))
+		b.hand(event(by, chosen(3, by), answer))
+	}
+	jump := message.JoinClusterResponse{Reason: message.ReasonRunJump}
+	first := b.nodes[0].durable.StoreID
+	if refuse(2, jump); b.nodes[0].durable.StoreID != first {
+		t.Error("a run that was not raised got another store")
+	}
+	b.untilSent(2*b.timings.RetryInterval, message.KindLeaderQuery)
+	refuse(2, message.JoinClusterResponse{
+		Reason: message.ReasonOldIncarnation, Known: clock + 3<<42,
+	})
+	if got := b.nodes[0].durable.Incarnation; got != clock+3<<42+1 {
+		t.Fatalf("got run %d, want the one above the known run", got)
+	}
+	b.untilSent(2*b.timings.RetryInterval, message.KindLeaderQuery)
+	refuse(1, jump)
+	got := b.nodes[0].durable
+	if got.StoreID == first || got.Incarnation > clock+1 || got.Floor != 2 {
+		t.Errorf("got %+v, want another store with the floor, and the run of the clock", got)
+	}
+	b.untilSent(2*b.timings.RetryInterval, message.KindLeaderQuery)
+	if refuse(1, jump); b.nodes[0].durable.StoreID != got.StoreID {
+		t.Error("a run that was not raised got another store again")
+	}
+}
+
 // A leader that refused is not asked again in that round, even if other nodes name it. Otherwise
 // refusals and joins could trigger each other at network speed (section 2).
 func TestARefusalIsNotAnsweredByAnotherJoin(t *testing.T) {

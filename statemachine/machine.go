@@ -45,8 +45,7 @@ type Config struct {
 	SeatTimeout time.Duration
 	// Rand is the source of jitter and identifiers. Each machine must have its own Rand.
 	Rand *rand.Rand
-	// NewStore makes the key of a new store, and returns the id of the store. It is required if
-	// Volatile or LastRun is set.
+	// NewStore makes the key of a new store, and returns the id of the store.
 	NewStore func() member.StoreID
 }
 

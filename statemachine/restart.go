@@ -8,6 +8,7 @@ import (
 
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
+	"github.com/athena-go/athena/paxos"
 )
 
 // noteRun handles the run of a peer that sent a message. If the run is later than the known one of
@@ -103,6 +104,19 @@ func (m *Machine) resolveAddressConflict(c member.Claim, known uint64) {
 	m.trust.until = time.Time{}
 	m.dropAttempt() // its ballot and candidate belong to the earlier run
 	m.askForPlace(m.join.target)
+}
+
+// wasRaised reports whether the number of this run was raised, and its store has accepted and taken
+// nothing, so that no cluster needs its vote.
+func (m *Machine) wasRaised() bool {
+	d := m.durable
+	return m.self.Incarnation > m.cfg.Clock && d.Accepted.IsZero() && d.Held.IsZero()
+}
+
+// becomeUnraised begins a run with a new store and the number that the clock gives it. A leader
+// refused the number of this run, to which a false leader has raised it.
+func (m *Machine) becomeUnraised() {
+	m.replaceStore(paxos.Acceptor{Floor: m.durable.Floor}, m.cfg.Clock)
 }
 
 // isReplaced reports whether a later run at this address has taken this node's place in s, so

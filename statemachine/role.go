@@ -20,6 +20,7 @@ import (
 //	forgetLeader                    x                              seeking
 //	endLeadership                               x          x       seeking
 //	becomeNewRun          x         x           x                  seeking
+//	becomeUnraised        x         x           x                  seeking
 //	becomeStopped         x         x           x          x       seeking
 //	becomeFollower        x         x           x                  following
 //	becomeProvisional     x                                        provisional
@@ -98,17 +99,16 @@ func (m *Machine) endLeadership() {
 // becomeNewRun discards everything and makes a new store. It is only for a memory store, which
 // would be empty after the next start anyway.
 func (m *Machine) becomeNewRun() {
-	m.replaceStore(paxos.Acceptor{})
+	m.replaceStore(paxos.Acceptor{}, m.self.Incarnation+1)
 	m.trace(Trace{Kind: NewRun, Peer: m.self.Address})
 }
 
-// replaceStore begins a run with a new store, which has the given content.
-func (m *Machine) replaceStore(a paxos.Acceptor) {
+// replaceStore begins the given run with a new store, which has the given content.
+func (m *Machine) replaceStore(a paxos.Acceptor, run uint64) {
 	m.setRole(member.Seeking, member.Seeking, member.Following, member.Provisional)
 	d := m.durable
 	d.Acceptor = a
-	d.StoreID = m.cfg.NewStore()
-	d.Incarnation++
+	d.StoreID, d.Incarnation = m.cfg.NewStore(), run
 	m.persist(d)
 	m.digest = d.Held.Digest()
 	m.self.StoreID, m.self.Incarnation = d.StoreID, d.Incarnation

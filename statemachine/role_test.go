@@ -73,6 +73,7 @@ func transitions() []transition {
 		{"endLeadership", []member.Role{member.Provisional, member.Leading}, member.Seeking,
 			(*Machine).endLeadership},
 		{"becomeNewRun", allButLeading, member.Seeking, (*Machine).becomeNewRun},
+		{"becomeUnraised", allButLeading, member.Seeking, (*Machine).becomeUnraised},
 		{"becomeStopped", allRoles, member.Seeking,
 			func(m *Machine) { m.becomeStopped(errors.New("stopped")) }},
 		{"becomeFollower", allButLeading, member.Following, func(m *Machine) {

@@ -102,6 +102,17 @@ var copies = []Mutant{
 		}},
 	},
 	{
+		Name: "floor-of-any-node",
+		Rule: "3, a restored copy: an empty store takes a floor only from the address of a seed",
+		Edits: []Edit{{
+			File: "statemachine/copies.go",
+			Old:  "d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from)",
+			New:  "d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from) && from == m.self.Address",
+		}},
+		Test:    "TestAnEmptyStoreTakesAFloorFromSeedsOnly",
+		Package: "statemachine",
+	},
+	{
 		Name: "replaced-leader-not-believed",
 		Rule: "3, a restored copy: a leader that a voter of the held state named is believed",
 		Edits: []Edit{{

@@ -64,6 +64,17 @@ var identity = []Mutant{
 		Package: "statemachine",
 	},
 	{
+		Name: "raised-run-kept",
+		Rule: "3, restarts: a raised run that is refused begins again with the number of its clock",
+		Edits: []Edit{{
+			File: "statemachine/join.go",
+			Old:  "b.Reason == message.ReasonRunJump && m.wasRaised()",
+			New:  "b.Reason == message.ReasonRunJump && m.wasRaised() && m.quorum == 0",
+		}},
+		Test:    "TestARaisedRunJoinsWithAnotherStore",
+		Package: "statemachine",
+	},
+	{
 		Name: "seat-timeout-ignored",
 		Rule: "3, seats: the seat of a member is kept for SeatTimeout",
 		Edits: []Edit{{

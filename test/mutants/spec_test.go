@@ -36,6 +36,8 @@ var unspecified = map[string]string{
 	"state-with-a-vote-ignored":           "when a node asks",
 	"state-of-a-stranger-taken":           "which process is believed",
 	"unknown-addresses-believed":          "which process is believed",
+	"floor-of-any-node":                   "which process is believed",
+	"raised-run-kept":                     "the numbers of runs",
 	"asked-node-keeps-its-state":          "when a node asks",
 	"voteless-follower-asks-no-member":    "when a node asks",
 	"founds-beside-a-state":               "lost stores of a majority",

@@ -107,7 +107,7 @@ func (c *Cluster) Start(i int) {
 
 // beginRun starts the next run of a process.
 func (c *Cluster) beginRun(p *process) {
-	p.cfg.LastRun = 0
+	p.cfg.LastRun, p.cfg.Clock = 0, c.procs[p.home].nextIncarnation
 	if p.cfg.Volatile || p.store.StoreID.IsZero() {
 		p.store = paxos.Durable{StoreID: c.newStoreID(), Incarnation: c.procs[p.home].nextIncarnation}
 		if p.floor > 0 {

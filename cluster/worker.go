@@ -180,7 +180,7 @@ func laterTime(a, b time.Time) time.Time {
 // states and answers.
 func (n *Node) writeWork(to member.Identity, of *work, ended <-chan struct{}) {
 	defer of.raw.Close()
-	var sent member.Number
+	var sent member.State
 	greet := inbound{n: n}.Greet()
 	greet.To = to.Address
 	if messaging.WriteWork(of.raw, greet) != nil {
@@ -192,12 +192,12 @@ func (n *Node) writeWork(to member.Identity, of *work, ended <-chan struct{}) {
 	for {
 		state, changed := n.works.watchState()
 		m := message.Message{From: n.currentSnapshot().view.Self, To: to.Address}
-		if pause == nil && state.Number != sent {
-			m.Body = message.ClusterAlignment{State: state}
+		if pause == nil && state.Number != sent.Number {
+			m.Body = messaging.DescribeState(sent, state)
 			if messaging.WriteWork(of.raw, m) != nil {
 				return
 			}
-			sent, pause = state.Number, time.After(workPace)
+			sent, pause = state, time.After(workPace)
 		}
 		if pause != nil {
 			changed = nil

@@ -36,8 +36,9 @@ type Job struct {
 //
 // The leader of a job owns a record. If there is no such record, the members try to set it one
 // after another. The order differs between jobs, and starts after the previous leader, so that the
-// job rotates among the members. A member that sees a leader writes nothing. A new leader must find
-// out by itself what the previous leader left unfinished.
+// job rotates among the members. Workers (package observer) try together, after the members. A
+// member that sees a leader writes nothing. A new leader must find out by itself what the previous
+// leader left unfinished.
 //
 // Open a job only once in a process. A second Job of the same name is another candidate. It may
 // lead without running a function, while WhileLeader of the first Job waits.

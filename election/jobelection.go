@@ -100,7 +100,10 @@ func (q *jobQueue) turnDelay(line []string, self string, turn time.Duration) tim
 		q.since = time.Now()
 	}
 	rank := slices.Index(line, self)
-	if rank < 0 || q.last {
+	switch {
+	case q.last:
+		rank = len(line) + 1
+	case rank < 0: // a worker, or a member that has just started
 		rank = len(line)
 	}
 	return time.Until(q.since.Add(time.Duration(rank) * turn))

@@ -24,8 +24,9 @@ const (
 	shardCloseTimeout = 5 * time.Second
 )
 
-// Shards is a set of shards that its workers share. The workers are the members that call Run. Each
-// shard has at most one owner, and the numbers of shards of any two workers differ by at most one.
+// Shards is a set of shards that its workers share. The workers are the members, and the workers of
+// package observer, that call Run. Each shard has at most one owner, and the numbers of shards of
+// any two workers differ by at most one.
 //
 // Its methods may be called concurrently. Members that do not run shards can still call Owner.
 type Shards struct {

@@ -237,8 +237,11 @@ func (w *Worker) exchangeWith(
 	defer writing.Wait()
 	defer close(ended)
 	r := bufio.NewReader(s)
-	for {
+	for shown := (member.State{}); ; {
 		m, err := messaging.ReadWork(r, wire.MaxFrameBytes)
+		if err == nil {
+			m.Body, err = messaging.ReadState(m.Body, &shown)
+		}
 		if err != nil {
 			return t, err
 		}

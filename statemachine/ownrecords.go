@@ -173,15 +173,9 @@ func (m *Machine) onRecordUpdate(in message.Message, b message.RecordUpdate) {
 	s := m.shownState()
 	// A leader changes records only once its current state is committed.
 	m.noteCommitted(s.Number)
-	r := s.Records
-	for _, key := range b.Dropped {
-		r = r.Drop(key)
-	}
-	for _, e := range b.Set {
-		r = r.Put(e)
-	}
-	if r.Len() > member.MaxRecords || r.Bytes() > member.MaxRecordsBytes {
-		m.drop(in, message.ReasonTooLarge) // such a table could be neither sent nor saved
+	r, fits := b.Apply(s.Records)
+	if !fits {
+		m.drop(in, message.ReasonTooLarge)
 		return
 	}
 	next := nextRevision(s, r)

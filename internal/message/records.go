@@ -69,6 +69,18 @@ type RecordUpdate struct {
 	Dropped []string // keys
 }
 
+// Apply returns the records after the update. It returns false if such a table could be neither
+// sent nor saved.
+func (u RecordUpdate) Apply(r member.Records) (member.Records, bool) {
+	for _, key := range u.Dropped {
+		r = r.Drop(key)
+	}
+	for _, e := range u.Set {
+		r = r.Put(e)
+	}
+	return r, r.Len() <= member.MaxRecords && r.Bytes() <= member.MaxRecordsBytes
+}
+
 // Kind implements Body.
 func (RecordRequest) Kind() Kind { return KindRecordRequest }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/athena-go/athena/internal/eventname"
 	"github.com/athena-go/athena/internal/mesh"
@@ -70,4 +71,39 @@ func ReadWork(r io.Reader, limit int) (m message.Message, err error) {
 		return m, err
 	}
 	return wire.Decode(frame)
+}
+
+// DescribeState returns the message from which a worker that got the state before, as the last one
+// on its stream, learns s: the whole state, unless only records have changed.
+func DescribeState(before, s member.State) message.Body {
+	if before.Cluster != s.Cluster || before.Claim() != s.Claim() ||
+		!slices.Equal(before.Roster, s.Roster) {
+		return message.ClusterAlignment{State: s}
+	}
+	u := message.RecordUpdate{Number: s.Number}
+	for old, e := range s.Records.Changes(before.Records) {
+		if e.Key != "" {
+			u.Set = append(u.Set, e)
+		} else {
+			u.Dropped = append(u.Dropped, old.Key)
+		}
+	}
+	return u
+}
+
+// ReadState returns the whole state for changes of shown, the last state on the stream, which it
+// updates. It returns other messages as they are.
+func ReadState(b message.Body, shown *member.State) (message.Body, error) {
+	switch b := b.(type) {
+	case message.ClusterAlignment:
+		*shown = b.State
+	case message.RecordUpdate:
+		records, fits := b.Apply(shown.Records)
+		if !fits || shown.IsZero() {
+			return nil, fmt.Errorf("%w: the stream of a worker has changes of no state", wire.ErrMalformed)
+		}
+		shown.Number, shown.Records = b.Number, records
+		return message.ClusterAlignment{State: *shown}, nil
+	}
+	return b, nil
 }

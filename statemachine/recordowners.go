@@ -162,8 +162,8 @@ func (m *Machine) tickTable() {
 		return
 	}
 	m.commitState()
-	if m.mayRevise() && m.reviseRecords() {
-		m.commitState() // this node alone may be a majority
+	for m.mayRevise() && m.reviseRecords() {
+		m.commitState() // this node alone may be a majority: then no other event follows
 	}
 }
 

@@ -472,3 +472,24 @@ func BenchmarkWorkers(b *testing.B) {
 		}
 	})
 }
+
+// TestALoneLeaderRevisesUntilNothingIsLeft lets a worker drop a record of the only member. The
+// member knows of the revocation, so it drops the record in the same call: no message follows.
+func TestALoneLeaderRevisesUntilNothingIsLeft(t *testing.T) {
+	b := formed(t, 1, 1)
+	w := newWorker(b, 7, 0)
+	b.reply(0, b.ask(0, absent("k"), owned("k")))
+	n := b.nodes[0]
+	w.runUntil("leader", func() bool { return w.View(b.now).Quorate })
+	e, _ := n.CommittedState().Records.Find("k")
+	if e.Owner.Address != addr(0) {
+		t.Fatalf("the member owns no record: %+v", e)
+	}
+	w.takeOutput(w.Commit(b.now, message.RecordRequest{
+		ID: 1, Conditions: []message.Condition{{Key: "k", Token: e.Token}},
+		Changes: []message.Change{drop("k")},
+	}))
+	if e, ok := n.CommittedState().Records.Find("k"); ok {
+		t.Errorf("the record is left: %+v", e)
+	}
+}

@@ -3,8 +3,6 @@
 package statemachine
 
 import (
-	"slices"
-
 	"github.com/athena-go/athena/internal/message"
 	"github.com/athena-go/athena/member"
 	"github.com/athena-go/athena/paxos"
@@ -91,7 +89,7 @@ func (m *Machine) believesCopy(from member.Identity) bool {
 		return d.Accepted.IsZero() || d.Accepted.State.Roster.IsVoter(from.Voter())
 	}
 	return d.Held.Roster.IsVoter(from.Voter()) ||
-		from.Address == m.join.target.Leader && m.join.target == m.join.vouched
+		m.isAsked(from.Address) && m.join.target == m.join.vouched
 }
 
 // onRestored handles the refusal of a node that remembers what this node's store has forgotten. (S)
@@ -120,7 +118,7 @@ func (m *Machine) becomeAnotherStore(from member.Address, version uint64) {
 	m.cfg.JoinOnly = true
 	a := paxos.Acceptor{Floor: min(version-1, paxos.MaxFloor)}
 	d := m.durable
-	if d.Held.IsZero() && d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from) {
+	if d.Held.IsZero() && d.Accepted.IsZero() && !m.isSeedAt(from) {
 		a.Floor = d.Floor
 	}
 	m.replaceStore(a, m.self.Incarnation+1)
@@ -134,8 +132,8 @@ func (m *Machine) becomeAnotherStore(from member.Address, version uint64) {
 // it waits until it has had authority for a LeaseTimeout since it first saw the state: otherwise it
 // may be a former leader whose clock stood still.
 func (m *Machine) findLater(in message.Message, s member.State) {
-	if m.role != member.Leading || !m.isQuorate(m.now) || s.LeaderIdentity() == m.self ||
-		!m.isChoosable(s) || s.Version < m.claim().Version {
+	if m.role != member.Leading || !m.isQuorate(m.now) || !m.countsVoteOf(in.From.Voter()) ||
+		s.LeaderIdentity() == m.self || !m.isChoosable(s) || s.Version < m.claim().Version {
 		return
 	}
 	if l := &m.lead; l.laterSince.IsZero() || l.quorateSince.After(l.laterSince) {

@@ -284,13 +284,13 @@ func (m *Machine) onLeaderResponse(in message.Message, b message.LeaderResponse)
 
 // noteSeedAnswer records the query or response of a seed.
 func (m *Machine) noteSeedAnswer(in message.Message, held member.Number) {
-	if !in.Claim.IsZero() {
-		if in.Claim.Leader != m.self.Address && in.Claim != m.join.suspected &&
-			in.Claim != m.join.unresponsive {
-			m.join.leaderNamedAt = m.now
-		}
+	isSeed := m.isSeedAt(in.From.Address)
+	_, isKnown := m.durable.Held.Roster.Find(in.From.Address)
+	if (isSeed || isKnown) && !in.Claim.IsZero() && in.Claim.Leader != m.self.Address &&
+		in.Claim != m.join.suspected && in.Claim != m.join.unresponsive {
+		m.join.leaderNamedAt = m.now
 	}
-	if !slices.Contains(m.cfg.Seeds, in.From.Address) {
+	if !isSeed {
 		return
 	}
 	a := answer{

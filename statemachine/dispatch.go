@@ -88,6 +88,10 @@ func (m *Machine) admit(in message.Message) bool {
 	e, ok := m.durable.Held.Roster.Find(in.From.Address)
 	if ok && in.From.Incarnation > e.Incarnation+maxRunJump {
 		m.drop(in, message.ReasonVersionJump)
+		switch in.Body.(type) {
+		case message.LeaderQuery, message.JoinClusterRequest: // a false leader may have raised its run
+			m.send(in.From.Address, message.JoinClusterResponse{Reason: message.ReasonRunJump})
+		}
 		return false
 	}
 	if ok && e.StoreID == in.From.StoreID &&
@@ -157,8 +161,17 @@ func (m *Machine) refuseCluster(in message.Message) {
 func (m *Machine) isTrusted(id member.Identity) bool {
 	e, known := m.durable.Held.Roster.Find(id.Address)
 	return known && e.IsVoter() && e.StoreID == id.StoreID || m.follows(id) ||
-		m.join.target.Leader == id.Address || m.clusterID().IsZero() ||
-		m.outOfTouch() && (known || slices.Contains(m.cfg.Seeds, id.Address))
+		m.isAsked(id.Address) || m.clusterID().IsZero() ||
+		m.outOfTouch() && (known || m.isSeedAt(id.Address))
+}
+
+// isSeedAt reports whether a seed has the address.
+func (m *Machine) isSeedAt(a member.Address) bool { return slices.Contains(m.cfg.Seeds, a) }
+
+// isAsked reports whether this node asked the process at an address for a place. For the leader of
+// the held state the result is false: its store is known.
+func (m *Machine) isAsked(a member.Address) bool {
+	return m.join.target.Leader == a && m.join.target != m.durable.Held.Claim()
 }
 
 // follows reports whether a process has the store of the leader that this node follows.

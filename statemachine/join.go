@@ -40,6 +40,11 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 	case message.ReasonLaterState:
 		m.onLaterState(in, b.Known)
 		return
+	case message.ReasonRunJump:
+		if m.wasRaised() && (m.isAsked(in.From.Address) || m.isSeedAt(in.From.Address)) {
+			m.becomeUnraised()
+			return
+		}
 	}
 	if m.role != member.Seeking || !b.Accepted && in.From.Address != m.join.target.Leader {
 		m.drop(in, message.ReasonNotJoining)
@@ -60,8 +65,6 @@ func (m *Machine) onJoinResponse(in message.Message, b message.JoinClusterRespon
 		m.becomeFollower(c, in.From)
 	case b.Reason == message.ReasonOldIncarnation:
 		m.resolveAddressConflict(c, b.Known)
-	case b.Reason == message.ReasonRunJump && m.wasRaised():
-		m.becomeUnraised()
 	case b.Reason == message.ReasonNotSettled || b.Reason == message.ReasonClusterFull,
 		b.Reason == message.ReasonQuorumAtStake || b.Reason == message.ReasonAddressHeld:
 		// The leader has queued the request.

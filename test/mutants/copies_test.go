@@ -106,8 +106,8 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: an empty store takes a floor only from the address of a seed",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from)",
-			New:  "d.Accepted.IsZero() && !slices.Contains(m.cfg.Seeds, from) && from == m.self.Address",
+			Old:  "d.Accepted.IsZero() && !m.isSeedAt(from)",
+			New:  "d.Accepted.IsZero() && !m.isSeedAt(from) && from == m.self.Address",
 		}},
 		Test:    "TestAnEmptyStoreTakesAFloorFromSeedsOnly",
 		Package: "statemachine",
@@ -117,8 +117,8 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: a leader that a voter of the held state named is believed",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  "from.Address == m.join.target.Leader && m",
-			New:  "false && from.Address == m.join.target.Leader && m",
+			Old:  "m.isAsked(from.Address) && m.join.target",
+			New:  "false && m.isAsked(from.Address) && m.join.target",
 		}},
 	},
 	{
@@ -137,8 +137,8 @@ var copies = []Mutant{
 		Rule: "3, a restored copy: a leader that no voter named is not believed",
 		Edits: []Edit{{
 			File: "statemachine/copies.go",
-			Old:  ".Leader && m.join.target == m.join.vouched",
-			New:  ".Leader",
+			Old:  "m.isAsked(from.Address) && m.join.target == m.join.vouched",
+			New:  "m.isAsked(from.Address)",
 		}},
 		Test:    "TestStrangersEndNoStore",
 		Package: "statemachine",

@@ -68,8 +68,8 @@ var identity = []Mutant{
 		Rule: "3, restarts: a raised run that is refused begins again with the number of its clock",
 		Edits: []Edit{{
 			File: "statemachine/join.go",
-			Old:  "b.Reason == message.ReasonRunJump && m.wasRaised()",
-			New:  "b.Reason == message.ReasonRunJump && m.wasRaised() && m.quorum == 0",
+			Old:  "if m.wasRaised() && (",
+			New:  "if m.wasRaised() && m.quorum == 0 && (",
 		}},
 		Test:    "TestARaisedRunJoinsWithAnotherStore",
 		Package: "statemachine",
@@ -197,8 +197,8 @@ var identity = []Mutant{
 		Rule: "4: a founding waits for a seed that shows a state, even if the seed follows a leader",
 		Edits: []Edit{{
 			File: "statemachine/discovery.go",
-			Old:  "if !slices.Contains(m.cfg.Seeds, in.From.Address) {",
-			New:  "if !slices.Contains(m.cfg.Seeds, in.From.Address) || !in.Claim.IsZero() {",
+			Old:  "if !isSeed {",
+			New:  "if !isSeed || !in.Claim.IsZero() {",
 		}},
 		Test:    "TestAFoundingWaitsForASeedThatFollowsALeader",
 		Package: "statemachine",

@@ -202,8 +202,8 @@ var members = []Mutant{
 		Rule: "3: without a leader for TTLTimeout, a node trusts only addresses that it knows",
 		Edits: []Edit{{
 			File: "statemachine/dispatch.go",
-			Old:  "m.outOfTouch() && (known || slices.Contains(m.cfg.Seeds, id.Address))",
-			New:  "m.outOfTouch() && (slices.Contains(m.cfg.Seeds, id.Address) || true)",
+			Old:  "m.outOfTouch() && (known || m.isSeedAt(id.Address))",
+			New:  "m.outOfTouch() && (known || m.isSeedAt(id.Address) || true)",
 		}},
 		Test: "TestStrangersDoNoHarm",
 	},

@@ -30,6 +30,9 @@ const (
 	givesUp              // gives up the leadership of the leader
 	leaves               // leaves as the leader
 	nextRevision         // the next revision of the leader's state
+	query                // shows a later state
+	answer               // answers a join, with any reason
+	named                // names a later leader in answer to a query
 	earlierRuns          // states that its run is later than all that are known
 	impostorKinds
 )
@@ -86,6 +89,7 @@ func (c *Cluster) impostor(i int) member.Identity {
 // whether the message was delivered.
 func (c *Cluster) impersonate(to, as int, kind int64, up uint64) bool {
 	p := c.procs[to]
+	c.advanceMachine(p) // one action can allow another one, which has no deadline
 	if c.advanceMachine(p); to == as || !p.takesInput() || p.store.Held.IsZero() || p.clockSetForward {
 		return false
 	}
@@ -94,7 +98,7 @@ func (c *Cluster) impersonate(to, as int, kind int64, up uint64) bool {
 	v := p.machine.View(p.clock.at(c.now))
 	m := forge(c.impostor(as), held, kind, up)
 	isKnown := as >= 0 || m.From.Address != c.impostor(as).Address
-	if p.wake <= c.now || !v.Quorate && (isKnown || v.Role == member.Provisional) {
+	if p.wake <= c.now || !v.Quorate && isKnown {
 		return false
 	}
 	if m.To, m.Cluster = p.cfg.Address, held.Cluster; m.From.Address == m.To {
@@ -167,6 +171,14 @@ func forge(as member.Identity, held member.State, kind int64, up uint64) message
 		m.Body = message.MemberStatusUpdate{
 			Number: member.Number{Version: held.Version, Revision: held.Revision + 1}, Member: own,
 		}
+	case query:
+		m.Body = message.LeaderQuery{Held: next}
+	case answer:
+		m.Body = message.JoinClusterResponse{
+			Reason: message.Reason(up % uint64(message.Reasons)), Known: far, Accepted: up%7 == 0,
+		}
+	case named:
+		m.Claim, m.Body = next.Claim(), message.LeaderResponse{Held: next.Number}
 	default:
 		m.From.Address, m.From.Incarnation = held.Leader, m.From.Incarnation+up%(farRun/4)
 		m.Body = message.SeedKeepAliveAck{}

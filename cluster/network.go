@@ -48,6 +48,7 @@ func (n *Node) meshConfig(report func(mesh.Report)) mesh.Config {
 		Key:         n.keys.find,
 		Size:        n.cfg.Size,
 		Observers:   messaging.MaxObservers,
+		Workers:     max(0, n.works.limit),
 		CustomBytes: MaxEventBytes,
 		Report:      report,
 	}

@@ -57,8 +57,9 @@ type Config struct {
 	Key func(member.StoreID) storekey.Key
 	// Size is the size of the cluster, N. It bounds the number of peers and of pending greetings.
 	Size int
-	// Observers bounds the observers that are connected.
-	Observers int
+	// Observers bounds the observers that are connected, and Workers those of them that each keep a
+	// bulk stream open.
+	Observers, Workers int
 	// CustomBytes bounds a custom frame; 0 means DefaultCustomBytes. A sender refuses a
 	// longer frame, and a receiver closes the connection.
 	CustomBytes int

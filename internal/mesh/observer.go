@@ -12,7 +12,8 @@ import (
 const (
 	// MaxObserverBytes bounds an answer to an observer, and the answers that wait until it reads.
 	MaxObserverBytes = 64 << 10
-	// maxObserverStreams bounds the bulk streams that all observers together have opened.
+	// maxObserverStreams bounds the bulk streams that all observers together have opened, without
+	// those of workers.
 	maxObserverStreams = 256
 	// observerBufferBytes is the size of the read buffers of an observer's streams, and of the memory
 	// that is kept for the next write: observers are many and mostly idle.
@@ -52,7 +53,7 @@ func (m *Mesh) addObserver(addr member.Address) (*peer, error) {
 
 // takeObserverStream counts a bulk stream of an observer, or returns false.
 func (m *Mesh) takeObserverStream() bool {
-	if m.observerStreams.Add(1) <= maxObserverStreams {
+	if int(m.observerStreams.Add(1)) <= maxObserverStreams+m.cfg.Workers {
 		return true
 	}
 	m.observerStreams.Add(-1)

@@ -100,8 +100,8 @@ func TestObserversAreBounded(t *testing.T) {
 
 // TestObserverStreamsAreBounded checks that all observers together have a limit for their streams.
 func TestObserverStreamsAreBounded(t *testing.T) {
-	var m Mesh
-	for i := range maxObserverStreams {
+	m := Mesh{cfg: Config{Workers: 7}}
+	for i := range maxObserverStreams + 7 {
 		if !m.takeObserverStream() {
 			t.Fatalf("stream %d is refused", i)
 		}

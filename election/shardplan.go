@@ -24,10 +24,12 @@ import (
 // A worker gives up shards by the numbers of healthy shards, which may differ by 1. A shard whose
 // work fails passes from worker to worker. If it counted, healthy shards would move because of it.
 type shardPlan struct {
-	workers []shardWorker // in an order that depends on the set
-	owners  []int         // for each shard, the index of its worker, or noWorker or unknownWorker
-	free    int           // shards without an owner
-	suspect []bool        // for each shard, whether it does not count as healthy
+	workers []shardWorker   // in an order that depends on the set
+	index   map[string]int  // of workers, by id; nil before the first search
+	records []member.Record // of each shard; zero without one
+	owners  []int           // for each shard, the index of its worker, or noWorker or unknownWorker
+	free    int             // shards without an owner
+	suspect []bool          // for each shard, whether it does not count as healthy
 }
 
 const (
@@ -39,6 +41,7 @@ const (
 type shardWorker struct {
 	id      string
 	session uint64
+	hash    [sha256.Size]byte
 	failing map[int]bool // shards that the worker cannot take now
 	load    int
 	healthy int // its shards that are not suspect
@@ -47,7 +50,10 @@ type shardWorker struct {
 // readPlan returns the plan for the records of a set, which are sorted by key. A shard is suspect
 // if a worker cannot take it now.
 func (s *Shards) readPlan(records []member.Record) *shardPlan {
-	p := &shardPlan{owners: make([]int, len(s.keys)), suspect: make([]bool, len(s.keys))}
+	p := &shardPlan{
+		owners: make([]int, len(s.keys)), suspect: make([]bool, len(s.keys)),
+		records: make([]member.Record, len(s.keys)),
+	}
 	for _, r := range records {
 		id, ok := strings.CutPrefix(r.Key, s.prefix+"worker/")
 		if !ok || r.Revoked {
@@ -56,7 +62,8 @@ func (s *Shards) readPlan(records []member.Record) *shardPlan {
 		disabled := holding.IsDisabled(records, s.prefix, id)
 		if count, failing, _ := parseWorker(r.Value); !disabled && count == len(s.keys) {
 			p.workers = append(p.workers, shardWorker{
-				id: id, session: r.Session, failing: failing, load: len(failing),
+				id: id, session: r.Session, hash: sha256.Sum256([]byte(s.prefix + id)), failing: failing,
+				load: len(failing),
 			})
 			for shard := range failing {
 				p.suspect[shard] = true
@@ -64,10 +71,11 @@ func (s *Shards) readPlan(records []member.Record) *shardPlan {
 		}
 	}
 	slices.SortFunc(p.workers, func(a, b shardWorker) int {
-		return compareHashes(s.prefix, a.id, b.id)
+		return bytes.Compare(a.hash[:], b.hash[:])
 	})
 	for i, key := range s.keys {
 		r, taken := holding.Find(records, key)
+		p.records[i] = r
 		if !taken {
 			p.owners[i] = noWorker
 			p.free++
@@ -100,10 +108,14 @@ func (p *shardPlan) suspectShard(shard int) {
 
 // indexOf returns the index of a worker, or unknownWorker.
 func (p *shardPlan) indexOf(id string, session uint64) int {
-	w := slices.IndexFunc(p.workers, func(w shardWorker) bool {
-		return w.id == id && w.session == session
-	})
-	if w < 0 {
+	if p.index == nil {
+		p.index = make(map[string]int, len(p.workers))
+		for i, w := range p.workers {
+			p.index[w.id] = i
+		}
+	}
+	w, ok := p.index[id]
+	if !ok || p.workers[w].session != session {
 		return unknownWorker
 	}
 	return w

@@ -29,6 +29,11 @@ const (
 	// shardRetry is the first pause after a commit for a shard was refused. Each further pause is
 	// twice as long, up to LookInterval.
 	shardRetry = 20 * time.Millisecond
+	// After each decision a worker pauses pausePart times as long as the decision took, but at most
+	// maxPause. Otherwise a hundred workers on a busy machine, which all decide again after each
+	// change of a record, would leave it no time for their heartbeats.
+	pausePart = 10
+	maxPause  = 250 * time.Millisecond
 	// maxMovingPart is the part of all shards that may move for balance at the same time.
 	maxMovingPart = 32
 )
@@ -55,10 +60,13 @@ type ownShard struct {
 	candidate *leader.Candidate
 
 	// These are used by balance only.
-	token   member.Token // of the record of the shard; zero without a record
-	since   time.Time    // when token was first seen
-	ended   time.Time    // when the term of this worker was first seen to have ended, or zero
-	suspect bool         // some worker could not take it, and no term lasted shardProven since
+	token member.Token // of the record of the shard; zero without a record
+	since time.Time    // when token was first seen
+	ended time.Time    // when the term of this worker was first seen to have ended, or zero
+	// stuck is set if the term ended shardStuck ago and the work has still not returned.
+	stuck   bool
+	pause   time.Duration // the rest of the pause after failed work; not positive if it is over
+	suspect bool          // some worker could not take it, and no term lasted shardProven since
 	// spared is set if the shard is suspect while this worker leads it. This worker gives up a spared
 	// shard last, because the shard would return to the worker on which it failed.
 	spared bool
@@ -103,6 +111,14 @@ func (s *Shards) newRun(end context.CancelCauseFunc) (*shardRun, error) {
 	return r, nil
 }
 
+// balanceSlowly calls balance, and pauses.
+func (r *shardRun) balanceSlowly(ctx context.Context) time.Duration {
+	began := time.Now()
+	again := r.balance(ctx)
+	_ = holding.Pause(ctx, nil, min(pausePart*time.Since(began), maxPause))
+	return again
+}
+
 // balance takes and gives up shards as the records require. It returns how long to wait before the
 // next call if nothing changes.
 func (r *shardRun) balance(ctx context.Context) time.Duration {
@@ -112,7 +128,7 @@ func (r *shardRun) balance(ctx context.Context) time.Duration {
 		return holding.LookInterval
 	}
 	p := r.readPlan(records)
-	r.observeShards(records, p)
+	r.observeShards(p)
 	own, again := r.updateWorker(ctx, records)
 	if own.Token.IsZero() {
 		r.joined = time.Time{}
@@ -122,7 +138,7 @@ func (r *shardRun) balance(ctx context.Context) time.Duration {
 		r.joined = time.Now()
 	}
 	worker := p.indexOf(r.session.Member(), own.Session)
-	kept, moving := r.resumeOwn(records, p, worker)
+	kept, moving := r.resumeOwn(p, worker)
 	if worker < 0 { // this worker is disabled
 		for _, shard := range kept {
 			r.shards[shard].giveUp(leader.ErrDisabled)
@@ -171,10 +187,10 @@ func (r *shardRun) endIfClosed(err error) {
 
 // observeShards updates what this worker knows about each shard, and adds the suspect shards to the
 // plan.
-func (r *shardRun) observeShards(records []member.Record, p *shardPlan) {
+func (r *shardRun) observeShards(p *shardPlan) {
 	now := time.Now()
 	for shard, one := range r.shards {
-		own, _ := holding.Find(records, one.slot.Key)
+		own := &p.records[shard]
 		if own.Token != one.token || one.since.IsZero() {
 			one.token, one.since = own.Token, now
 		}
@@ -185,7 +201,9 @@ func (r *shardRun) observeShards(records []member.Record, p *shardPlan) {
 		case one.ended.IsZero():
 			one.ended = now
 		}
+		one.pause = one.notBefore.Sub(now)
 		one.mu.Unlock()
+		one.stuck = !one.ended.IsZero() && now.Sub(one.ended) >= shardStuck
 		proven := !one.token.IsZero() && now.Sub(one.since) >= shardProven
 		one.suspect = p.suspect[shard] || !one.isTakable() || one.suspect && !proven
 		if one.suspect {
@@ -231,11 +249,11 @@ func (r *shardRun) updateWorker(
 	stuck := map[int]bool{}
 	again = holding.LookInterval
 	for i, one := range r.shards {
-		if left := one.pauseLeft(); left > 0 {
-			again = min(again, left)
+		if one.pause > 0 {
+			again = min(again, one.pause)
 		}
-		if stuck[i] = one.isStuck(); !one.isTakable() {
-			failing = append(failing, i)
+		if !one.isTakable() {
+			failing, stuck[i] = append(failing, i), one.stuck
 		}
 	}
 	value := formatWorker(len(r.keys), failing, stuck)
@@ -258,12 +276,10 @@ func (r *shardRun) updateWorker(
 // resumeOwn adds the shards that this worker is taking to the plan, and leads each shard whose
 // record the worker owns. It returns the shards that the worker leads, in the order in which to
 // give them up. moving is the number of shards that the worker is giving up, without stuck ones.
-func (r *shardRun) resumeOwn(
-	records []member.Record, p *shardPlan, worker int,
-) (kept []int, moving int) {
+func (r *shardRun) resumeOwn(p *shardPlan, worker int) (kept []int, moving int) {
 	tokens := map[int]member.Token{}
 	for shard, one := range r.shards {
-		own, _ := holding.Find(records, one.slot.Key)
+		own := p.records[shard]
 		one.mu.Lock()
 		active, leads := one.active, one.term != nil && !one.term.lease.Ended()
 		takes := active && !one.leaving && (one.term == nil || leads)
@@ -275,7 +291,7 @@ func (r *shardRun) resumeOwn(
 			p.setOwner(shard, p.workers[worker].id, p.workers[worker].session)
 		case own.Token.IsZero() || own.Revoked || !r.session.Owns(own):
 		case leaves: // the commit that drops this record may be newer than records
-			if !one.isStuck() {
+			if !one.stuck {
 				moving++
 			}
 		case !active:
@@ -352,20 +368,7 @@ func (o *ownShard) endRun(led bool, dropped member.Token) (pause time.Duration) 
 
 // isTakable reports whether this worker can take the shard: its work has not just failed, and is
 // not stuck.
-func (o *ownShard) isTakable() bool { return o.pauseLeft() <= 0 && !o.isStuck() }
-
-// isStuck reports whether the term ended shardStuck ago and the work has still not returned.
-func (o *ownShard) isStuck() bool {
-	return !o.ended.IsZero() && time.Since(o.ended) >= shardStuck
-}
-
-// pauseLeft returns the rest of the pause after failed work. It is not positive if the pause is
-// over.
-func (o *ownShard) pauseLeft() time.Duration {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return time.Until(o.notBefore)
-}
+func (o *ownShard) isTakable() bool { return o.pause <= 0 && !o.stuck }
 
 // giveUp ends the term. The goroutine of the shard then drops the record.
 func (o *ownShard) giveUp(why error) {

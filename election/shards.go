@@ -134,7 +134,7 @@ func (s *Shards) Run(
 			})
 		})
 	}
-	holding.Watch(ctx, s.store, s.prefix, r.wake, r.balance)
+	holding.Watch(ctx, s.store, s.prefix, r.wake, r.balanceSlowly)
 	return errors.Join(context.Cause(ctx), r.close(context.WithoutCancel(ctx), &working))
 }
 

@@ -34,9 +34,10 @@ var (
 const nodeVariable = "ATHENA_OBSERVER_TEST_NODE"
 
 type nodeTask struct {
-	Addr   string
-	Seeds  []string
-	Secret []byte
+	Addr    string
+	Seeds   []string
+	Secret  []byte
+	DataDir string
 }
 
 func init() { //nolint:gochecknoinits // TestMain is in a file for all systems
@@ -58,7 +59,8 @@ func runNode(text string) error {
 	})
 	n, err := cluster.Start(context.Background(), cluster.Config{
 		Addr: task.Addr, Size: len(task.Seeds), Seeds: task.Seeds, Secret: task.Secret, Receiver: rx,
-	}, cluster.WithLogger(slog.New(slog.DiscardHandler)))
+		DataDir: task.DataDir,
+	}, cluster.WithWorkers(1000), cluster.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
@@ -79,7 +81,7 @@ func startNodes(t *testing.T, size int, secret []byte) (addrs []string, nodes []
 	group, active := children.NewGroup(), 0
 	t.Cleanup(group.KillAll)
 	for _, addr := range addrs {
-		cmd, err := children.Command(nodeVariable, nodeTask{addr, addrs, secret})
+		cmd, err := children.Command(nodeVariable, nodeTask{Addr: addr, Seeds: addrs, Secret: secret})
 		if err != nil {
 			t.Fatal(err)
 		}

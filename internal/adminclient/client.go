@@ -48,9 +48,10 @@ type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // endpoint is the admin API of one node.
 type endpoint struct {
-	http http.Client
-	addr string
-	base string
+	http  http.Client
+	hasty http.Client // asks a question that another node can answer too
+	addr  string
+	base  string
 }
 
 // dialTimeout is how long a client of several nodes waits for a connection to each of them.
@@ -107,15 +108,18 @@ func (e *ConnectionError) Error() string { return fmt.Sprintf("admin: %s: %v", e
 func (e *ConnectionError) Unwrap() error { return e.err }
 
 // New returns a client of the node at "host:port" or "unix:PATH". Of several addresses with commas
-// between them, each request goes to the first node that accepts a connection within a second; the
-// client begins with the node that it used last. New does not connect.
+// between them, each request goes to the first node that accepts a connection within a second. A
+// question, which changes nothing, goes to the next node if a node does not begin to answer within
+// its share of the 5 seconds. The client begins with the node that it used last. New does not
+// connect.
 func New(addr string, opts ...Option) (*Client, error) {
 	c := &Client{}
 	for _, opt := range opts {
 		opt(c)
 	}
-	for one := range strings.SplitSeq(addr, ",") {
-		e, err := c.newEndpoint(one, strings.Contains(addr, ","))
+	all := strings.Split(addr, ",")
+	for _, one := range all {
+		e, err := c.newEndpoint(one, len(all))
 		if err != nil {
 			return nil, err
 		}
@@ -124,9 +128,10 @@ func New(addr string, opts ...Option) (*Client, error) {
 	return c, nil
 }
 
-func (c *Client) newEndpoint(addr string, several bool) (*endpoint, error) {
+// newEndpoint returns the admin API of one of some nodes.
+func (c *Client) newEndpoint(addr string, nodes int) (*endpoint, error) {
 	dialer := &net.Dialer{}
-	if several {
+	if nodes > 1 {
 		dialer.Timeout = dialTimeout
 	}
 	e, dial := &endpoint{addr: addr, base: "http://" + addr}, dialFunc(dialer.DialContext)
@@ -149,16 +154,17 @@ func (c *Client) newEndpoint(addr string, several bool) (*endpoint, error) {
 	if c.tls != nil {
 		e.base = "https" + strings.TrimPrefix(e.base, "http")
 	}
-	e.http = http.Client{
-		Transport: &http.Transport{
-			DialContext:            dial,
-			TLSClientConfig:        c.tls,
-			DisableKeepAlives:      true,
-			DisableCompression:     true, // a small response must not decompress into a large one
-			MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
-		},
-		CheckRedirect: refuseRedirect,
+	patient := &http.Transport{
+		DialContext:            dial,
+		TLSClientConfig:        c.tls,
+		DisableKeepAlives:      true,
+		DisableCompression:     true, // a small response must not decompress into a large one
+		MaxResponseHeaderBytes: adminapi.MaxHeaderBytes,
 	}
+	e.http = http.Client{Transport: patient, CheckRedirect: refuseRedirect}
+	hasty := patient.Clone()
+	hasty.ResponseHeaderTimeout = ClientTimeout / time.Duration(nodes)
+	e.hasty = http.Client{Transport: hasty, CheckRedirect: refuseRedirect}
 	return e, nil
 }
 
@@ -289,17 +295,25 @@ func responseOf[T any](
 	return value, nil
 }
 
-// doRequest sends a request to the first node that accepts a connection, and returns the response
-// with an unread body.
+// doRequest sends a request to the first node that accepts a connection, and a question to the
+// first that answers. It returns the response with an unread body.
 func (c *Client) doRequest(
 	ctx context.Context, method, path string, body []byte,
 ) (resp *http.Response, err error) {
 	first := int(c.last.Load())
 	for i := range c.nodes {
 		n := (first + i) % len(c.nodes)
-		resp, err = c.askNode(ctx, c.nodes[n], method, path, body)
+		client := &c.nodes[n].http
+		mayAskNext := method == http.MethodGet && i < len(c.nodes)-1
+		if mayAskNext {
+			client = &c.nodes[n].hasty
+		}
+		resp, err = c.askNode(ctx, c.nodes[n], client, method, path, body)
+		var failed net.Error
 		var dial *net.OpError
-		if err == nil || !errors.As(err, &dial) || dial.Op != "dial" {
+		isSilent := errors.As(err, &failed) && failed.Timeout() && ctx.Err() == nil
+		isDown := errors.As(err, &dial) && dial.Op == "dial"
+		if err == nil || !isDown && !(mayAskNext && isSilent) {
 			c.last.Store(int32(n))
 			return resp, err
 		}
@@ -308,7 +322,7 @@ func (c *Client) doRequest(
 }
 
 func (c *Client) askNode(
-	ctx context.Context, e *endpoint, method, path string, body []byte,
+	ctx context.Context, e *endpoint, client *http.Client, method, path string, body []byte,
 ) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, e.base+path, bytes.NewReader(body))
 	if err != nil {
@@ -323,7 +337,7 @@ func (c *Client) askNode(
 	if c.token != nil {
 		req.Header.Set("Authorization", "Bearer "+c.token())
 	}
-	resp, err := e.http.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		var urlErr *url.Error // the URL is meaningless for a Unix socket
 		if errors.As(err, &urlErr) {

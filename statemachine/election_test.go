@@ -623,3 +623,21 @@ func TestHandsOverOnlyToAVoterOfTheNewestState(t *testing.T) {
 		}
 	}
 }
+
+// A voter that asks for votes finds that its leader still leads, and follows it again. A vote that
+// arrives then must not make it accept its own proposal: bound to the later version, it would send
+// the leader no keep-alive until it gave that leader up.
+func TestAFollowerEndsItsAttempt(t *testing.T) {
+	b, p := aProposer(t, 3)
+	b.hand(event(1, chosen(3, 1), message.SeedKeepAlive{}))
+	b.hand(event(1, chosen(3, 1), message.JoinClusterResponse{Accepted: true}))
+	if v := b.view(0); v.Role != member.Following {
+		t.Fatalf("got %v, want a follower of n2", v.Role)
+	}
+	b.hand(event(1, chosen(3, 1), yes(p)))
+	b.hand(event(2, chosen(3, 1), yes(p)))
+	if got := b.nodes[0].durable.Bound(); got > 3 {
+		t.Errorf("the follower of version 3 is bound to version %d", got)
+	}
+	b.untilSent(b.timings.HeartbeatTimeout, message.KindLeaderKeepAlive)
+}

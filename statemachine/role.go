@@ -156,6 +156,8 @@ func (m *Machine) becomeFollower(c member.Claim, id member.Identity) {
 	m.follow.since = m.now
 	m.endSearch()
 	if c.Chosen {
+		// A late vote must not bind this node above the leader that it follows: it would be silent.
+		m.dropAttempt()
 		m.isolation = isolationState{}
 		m.noteLeadership(c.Leader)
 	}

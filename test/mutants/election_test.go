@@ -77,6 +77,17 @@ var election = []Mutant{
 		Test: "TestAStoreWithoutAVoteIsPromisedNothing",
 	},
 	{
+		Name: "attempt-of-a-follower",
+		Rule: "6, 7: a node that follows a chosen leader again ends its attempt",
+		Edits: []Edit{{
+			File: "statemachine/role.go",
+			Old:  "it would be silent.\n\t\tm.dropAttempt()\n",
+			New:  "it would be silent.\n",
+		}},
+		Test:    "TestAFollowerEndsItsAttempt",
+		Package: "statemachine",
+	},
+	{
 		Name: "accept-below",
 		Rule: "6, 5: a voter accepts nothing below its promise",
 		Edits: []Edit{{

@@ -38,6 +38,7 @@ var unspecified = map[string]string{
 	"unknown-addresses-believed":          "which process is believed",
 	"floor-of-any-node":                   "which process is believed",
 	"raised-run-kept":                     "the numbers of runs",
+	"attempt-of-a-follower":               "when a node proposes",
 	"asked-node-keeps-its-state":          "when a node asks",
 	"voteless-follower-asks-no-member":    "when a node asks",
 	"founds-beside-a-state":               "lost stores of a majority",

@@ -133,7 +133,7 @@ func (k *taker) holdShard(ctx context.Context, shard int, term leader.Term) erro
 	k.used++
 	h.Shard, h.Begin = int64(shard), readMonotonic()
 	atomic.StoreInt64(&h.Token, token)
-	h.look(term)
+	h.extendTo(term)
 	k.holds[h] = term
 	k.mu.Unlock()
 	<-ctx.Done()
@@ -143,8 +143,8 @@ func (k *taker) holdShard(ctx context.Context, shard int, term leader.Term) erro
 	return nil
 }
 
-// look extends an entry if the term is still valid.
-func (h *hold) look(term leader.Term) {
+// extendTo extends an entry if the term is still valid.
+func (h *hold) extendTo(term leader.Term) {
 	if now := readMonotonic(); term.Valid() {
 		atomic.StoreInt64(&h.Last, now)
 	}
@@ -156,7 +156,7 @@ func (k *taker) lookOften(tick time.Duration) {
 	for range time.Tick(tick) {
 		k.mu.Lock()
 		for h, term := range k.holds {
-			h.look(term)
+			h.extendTo(term)
 		}
 		k.mu.Unlock()
 	}
@@ -242,8 +242,8 @@ func (p *workerPark) startWorker() {
 	p.workers = append(p.workers, &workerRun{process, tape})
 }
 
-// count returns how many shards each running worker holds now, and their sum.
-func (p *workerPark) count() (each []int, sum int) {
+// countHeld returns how many shards each running worker holds now, and their sum.
+func (p *workerPark) countHeld() (each []int, sum int) {
 	now := readMonotonic()
 	for _, w := range p.workers {
 		n := 0
@@ -267,7 +267,7 @@ func (p *workerPark) awaitBalance(what string, limit time.Duration) {
 	p.t.Helper()
 	began := time.Now()
 	for {
-		each, sum := p.count()
+		each, sum := p.countHeld()
 		if sum == *shards && slices.Max(each)-slices.Min(each) <= 1 {
 			p.t.Logf("balanced %v after %s", time.Since(began).Round(time.Millisecond), what)
 			return
@@ -279,9 +279,9 @@ func (p *workerPark) awaitBalance(what string, limit time.Duration) {
 	}
 }
 
-// check checks that no shard had two owners at an instant, and that each owner had a greater token
-// than the one before. It returns how often a shard moved to another process.
-func (p *workerPark) check() (moves int) {
+// checkTapes checks that no shard had two owners at an instant, and that each owner had a greater
+// token than the one before. It returns how often a shard moved to another process.
+func (p *workerPark) checkTapes() (moves int) {
 	type owned struct {
 		hold
 		by int
@@ -325,11 +325,11 @@ func TestWorkerProcesses(t *testing.T) {
 		p.logCost(10 * time.Second)
 	}
 	draw := rand.New(rand.NewPCG(*workSeed, 0))
-	before, needed := p.check(), 0
+	before, needed := p.checkTapes(), 0
 	for round, began := 0, time.Now(); round < 2 || time.Since(began) < *workFor; round++ {
 		if round%2 == 0 {
 			i := draw.IntN(len(p.workers))
-			each, _ := p.count()
+			each, _ := p.countHeld()
 			needed += each[i] + *shards/len(p.workers)
 			if _, err := p.workers[i].process.Signal(syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -351,7 +351,7 @@ func TestWorkerProcesses(t *testing.T) {
 		p.startNode(i)
 		p.awaitReady(1)
 	}
-	if moves := p.check() - before; *workFor > 0 && moves > needed {
+	if moves := p.checkTapes() - before; *workFor > 0 && moves > needed {
 		t.Errorf("shards moved %d times, want %d at most", moves, needed)
 	} else {
 		t.Logf("shards moved %d times, %d needed", moves, needed)

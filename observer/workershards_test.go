@@ -45,8 +45,8 @@ func (s *tape) workAs(id string) func(context.Context, int, leader.Term) error {
 	}
 }
 
-// count returns how many each worker runs.
-func (s *tape) count() map[string]int {
+// countRun returns how many each worker runs.
+func (s *tape) countRun() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := map[string]int{}
@@ -58,13 +58,13 @@ func (s *tape) count() map[string]int {
 	return n
 }
 
-// await waits until each of the given workers runs between least and most, and no other any.
-func (s *tape) await(limit time.Duration, least, most int, ids ...string) {
+// awaitShares waits until each of the given workers runs between least and most, and no other any.
+func (s *tape) awaitShares(limit time.Duration, least, most int, ids ...string) {
 	s.t.Helper()
 	began := time.Now()
 	for {
 		synctest.Wait()
-		n := s.count()
+		n := s.countRun()
 		fair := len(n) == len(ids)
 		for _, id := range ids {
 			fair = fair && least <= n[id] && n[id] <= most
@@ -112,14 +112,14 @@ func TestWorkersShareShards(t *testing.T) {
 		}
 		down := (w.findLeader() + 1) % 3
 		run(ctx, "n", w.nodes[down].Records())
-		s.await(5*time.Second, 5, 6, append(ids, "n")...)
+		s.awaitShares(5*time.Second, 5, 6, append(ids, "n")...)
 		ends["w0"]()
-		s.await(3*time.Second, 6, 7, "w1", "w2", "w3", "w4", "n")
+		s.awaitShares(3*time.Second, 6, 7, "w1", "w2", "w3", "w4", "n")
 		w.net.Kill(member.Address{Host: "127.0.0.1", Port: 9001})
-		s.await(3*time.Second, 8, 8, "w2", "w3", "w4", "n")
+		s.awaitShares(3*time.Second, 8, 8, "w2", "w3", "w4", "n")
 		w.net.Kill(addressOf(w.findLeader()))
 		time.Sleep(10 * time.Second)
-		s.await(0, 8, 8, "w2", "w3", "w4", "n")
+		s.awaitShares(0, 8, 8, "w2", "w3", "w4", "n")
 	})
 }
 
@@ -160,7 +160,7 @@ func TestWorkersLeadJobs(t *testing.T) {
 		for len(end) > 0 {
 			var leads string
 			for began := time.Now(); leads == ""; time.Sleep(time.Millisecond) {
-				for id := range s.count() {
+				for id := range s.countRun() {
 					leads = id
 				}
 				if time.Since(began) > 4*time.Second {
@@ -172,7 +172,7 @@ func TestWorkersLeadJobs(t *testing.T) {
 			}
 			end[leads]()
 			delete(end, leads)
-			for began := time.Now(); s.count()[leads] > 0; time.Sleep(time.Millisecond) {
+			for began := time.Now(); s.countRun()[leads] > 0; time.Sleep(time.Millisecond) {
 				if time.Since(began) > 4*time.Second {
 					t.Fatalf("%s still leads", leads)
 				}

@@ -524,7 +524,7 @@ func TestNewStoreJoinsAboveTheIncarnationThatIsKnown(t *testing.T) {
 	if out := b.hand(event(1, chosen(3, 1), known)); len(out.Send) != 0 {
 		t.Errorf("reject with an absurd incarnation: got %q, want nothing", kinds(out.Send))
 	}
-	// Many answers, each of which could be true, must not raise it without a limit either.
+	// Many answers must not raise it without a limit either, even if each of them could be true.
 	for range 9 {
 		known.Known = b.nodes[0].durable.Incarnation + 1<<43
 		b.hand(event(1, chosen(3, 1), known))
